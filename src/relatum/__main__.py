@@ -1,0 +1,5 @@
+"""`python -m relatum`."""
+
+from relatum.cli.app import run
+
+run()

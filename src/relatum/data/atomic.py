@@ -1,0 +1,61 @@
+"""Writing that is either done or not: a reader sees the old file or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from relatum.errors import RelatumError
+
+
+@contextmanager
+def replacing_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and vanishes otherwise."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise RelatumError(f"{path} is a folder; name a file to write")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        _sync(draft)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        draft.chmod(mode)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `path` when the block ends well; `path` must be new or empty."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        what = "is a folder that is not empty" if path.is_dir() else "is a file"
+        raise RelatumError(f"{path} {what}; name a new folder, or remove it first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    try:
+        yield draft
+        for file in draft.rglob("*"):
+            if file.is_file():
+                _sync(file)
+        draft.chmod(0o777 & ~_umask())
+        draft.replace(path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,179 @@
+"""Between documents, which count characters, and sentences of words, which count words."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from relatum.types import Annotation, Document, Entity, Example, Relation, Sentence, Span
+
+
+def from_words(
+    id: str,
+    sentences: Sequence[Sequence[str]],
+    annotation: Annotation,
+    clusters: Iterable[Sequence[Span]] = (),
+    metadata: Mapping[str, object] | None = None,
+) -> Document:
+    """A document from sentences of words; the annotation and the clusters count words from the document's start."""
+    text, words, ranges = join_words(sentences)
+
+    def characters(span: Span) -> Span:
+        return Span(words[span.start].start, words[span.end - 1].end)
+
+    return Document(
+        id,
+        text,
+        map_spans(annotation, characters),
+        words,
+        ranges,
+        tuple(tuple(map(characters, cluster)) for cluster in clusters),
+        metadata=metadata or {},
+    )
+
+
+def join_words(sentences: Sequence[Sequence[str]]) -> tuple[str, tuple[Span, ...], tuple[Span, ...]]:
+    """The text that words make when joined, each word's characters, and each sentence's range of words.
+
+    A sentence without words leaves no trace.
+    """
+    lines: list[str] = []
+    words: list[Span] = []
+    ranges: list[Span] = []
+    at = 0
+    for sentence in sentences:
+        if not sentence:
+            continue
+        first = len(words)
+        for word in sentence:
+            words.append(Span(at, at + len(word)))
+            at += len(word) + 1
+        ranges.append(Span(first, len(words)))
+        lines.append(" ".join(sentence))
+    return "\n".join(lines), tuple(words), tuple(ranges)
+
+
+def split_parts(document: Document) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """The words and the sentences of a document that has been split."""
+    if document.words is None or document.sentences is None:
+        raise ValueError(f"document {document.id!r} has not been split into words and sentences")
+    return document.words, document.sentences
+
+
+def is_joined(document: Document) -> bool:
+    """Whether the text is just the words joined, so that the words alone say everything."""
+    if document.words is None or document.sentences is None:
+        return False
+    words = [span.of(document.text) for span in document.words]
+    return join_words([words[s.start : s.end] for s in document.sentences])[0] == document.text
+
+
+def map_spans(annotation: Annotation, move: Callable[[Span], Span]) -> Annotation:
+    """The same annotation with every span moved."""
+
+    def moved(entity: Entity) -> Entity:
+        return replace(entity, span=move(entity.span), fragments=tuple(map(move, entity.fragments)))
+
+    return Annotation(
+        tuple(map(moved, annotation.entities)),
+        tuple(replace(r, head=moved(r.head), tail=moved(r.tail)) for r in annotation.relations),
+    )
+
+
+class Names:
+    """Gives every entity of an annotation an id of its own: the one it has, or a new one."""
+
+    def __init__(self, entities: Sequence[Entity], prefix: str = "T") -> None:
+        self.all: list[str] = []
+        self._by_value: dict[Entity, str] = {}
+        taken = {entity.id for entity in entities}
+        used: set[str] = set()
+        number = 0
+        for entity in entities:
+            name = entity.id
+            while name is None or name in used:
+                number += 1
+                candidate = f"{prefix}{number}"
+                name = None if candidate in taken else candidate
+            used.add(name)
+            self.all.append(name)
+            self._by_value.setdefault(entity, name)
+        self._by_id = dict(zip(self.all, entities, strict=True))
+
+    def of(self, entity: Entity) -> str:
+        """The id of the entity itself where it is among them, else of the first that is equal to it."""
+        if entity.id is not None and self._by_id.get(entity.id) == entity:
+            return entity.id
+        return self._by_value[entity]
+
+
+class WordIndex:
+    """Finds the words under a span of characters."""
+
+    def __init__(self, words: Sequence[Span]) -> None:
+        self._starts = [word.start for word in words]
+        self._ends = [word.end for word in words]
+
+    def touching(self, span: Span) -> Span | None:
+        """The words that share a character with the span; None where it covers only white space."""
+        first = bisect_right(self._ends, span.start)
+        last = bisect_left(self._starts, span.end)
+        return Span(first, last) if first < last else None
+
+    def exact(self, span: Span) -> Span:
+        """The words under a span that begins and ends with a word; white space around it is passed over."""
+        found = self.touching(span)
+        if found is None or self._starts[found.start] < span.start or self._ends[found.end - 1] > span.end:
+            raise ValueError(f"characters [{span.start}, {span.end}) do not begin and end with a word")
+        return found
+
+
+def word_annotation(document: Document) -> Annotation:
+    """The annotation in words counted from the document's start; the document must be split and aligned."""
+    return map_spans(document.annotation, WordIndex(split_parts(document)[0]).exact)
+
+
+def word_clusters(document: Document) -> list[list[Span]]:
+    """The clusters in words counted from the document's start."""
+    index = WordIndex(split_parts(document)[0])
+    return [[index.exact(span) for span in cluster] for cluster in document.clusters]
+
+
+def to_examples(document: Document) -> list[Example]:
+    """The document's sentences, each with its annotation in its own words.
+
+    The document must be split and aligned, and no entity or relation may reach beyond its sentence
+    (`relatum.data.fitting` sees to both).
+    """
+    offsets, sentences = split_parts(document)
+    annotation = word_annotation(document)
+    starts = [sentence.start for sentence in sentences]
+    entities: list[list[Entity]] = [[] for _ in starts]
+    relations: list[list[Relation]] = [[] for _ in starts]
+    for entity in annotation.entities:
+        entities[bisect_right(starts, entity.span.start) - 1].append(entity)
+    for relation in annotation.relations:
+        relations[bisect_right(starts, relation.head.span.start) - 1].append(relation)
+    examples = []
+    for number, sentence in enumerate(sentences):
+        words = offsets[sentence.start : sentence.end]
+        begin, end = words[0].start, words[-1].end
+
+        def local(span: Span, by: int = -sentence.start) -> Span:
+            return span.shift(by)
+
+        gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
+        name = document.id if len(starts) == 1 else f"{document.id}#{number + 1}"
+        examples.append(
+            Example(
+                Sentence(
+                    tuple(word.of(document.text) for word in words),
+                    tuple(word.shift(-begin) for word in words),
+                    document.text[begin:end],
+                ),
+                gold,
+                name,
+            )
+        )
+    return examples

@@ -1,0 +1,34 @@
+"""Data formats: one module each, found by name or by a look at the file."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from relatum.data.formats import (
+    jsonl,
+    scierc,
+    spert,
+    table_sequence,
+)
+from relatum.data.formats.base import Format, Holds
+from relatum.errors import FormatError
+
+FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in (jsonl, spert, table_sequence, scierc)}
+
+__all__ = ["FORMATS", "Format", "Holds", "get_format", "guess_format"]
+
+
+def get_format(name: str) -> Format:
+    """The format of that name; the error for an unknown one lists them all."""
+    try:
+        return FORMATS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, FORMATS, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise FormatError(f"unknown format {name!r}; {hint}There are: {', '.join(FORMATS)}") from None
+
+
+def guess_format(path: Path) -> Format | None:
+    """The first format that recognises the file or folder by its content."""
+    return next((format for format in FORMATS.values() if format.recognise(path)), None)

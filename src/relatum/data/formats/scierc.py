@@ -1,0 +1,103 @@
+"""SciERC and DyGIE++ JSONL: one document a line, spans in the document's words with inclusive ends."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from relatum.data.documents import from_words, split_parts, word_annotation, word_clusters
+from relatum.data.formats.base import Format, Holds, by_span, entity_at
+from relatum.data.problems import Problems
+from relatum.data.records import Field, first_record, json_lines, read_records
+from relatum.types import Annotation, Document, Entity, Relation, Span
+
+_OWN = ("doc_key", "sentences", "ner", "relations", "clusters")
+
+
+def recognise(path: Path) -> bool:
+    record = first_record(path) if path.is_file() else None
+    return isinstance(record, dict) and "sentences" in record and "words" not in record and "text" not in record
+
+
+def read(path: Path, problems: Problems) -> Iterator[Document]:
+    return read_records(path, json_lines(path, problems), _parse, problems)
+
+
+def _parse(record: Field, default_id: str) -> Document:
+    sentences = [[word.text() for word in item.items()] for item in record.need("sentences").items()]
+    size = sum(map(len, sentences))
+    entities = []
+    for item in _per_sentence(record, "ner", len(sentences)):
+        start, end, label = item.items(3)
+        entities.append(Entity(_inclusive(item, start, end, size), label.text()))
+    known = by_span(entities)
+    relations = []
+    for item in _per_sentence(record, "relations", len(sentences)):
+        parts = item.items(5)
+        head, tail = (entity_at(item, _inclusive(item, parts[i], parts[i + 1], size), known) for i in (0, 2))
+        relations.append(Relation(head, tail, parts[4].text()))
+    clusters_field = record.get("clusters")
+    clusters = [
+        [_inclusive(pair, pair.items(2)[0], pair.items(2)[1], size) for pair in cluster.items()]
+        for cluster in (clusters_field.items() if clusters_field else [])
+    ]
+    name = record.get("doc_key")
+    rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
+    annotation = Annotation(tuple(entities), tuple(relations))
+    return from_words(name.name() if name else default_id, sentences, annotation, clusters, rest)
+
+
+def _per_sentence(record: Field, key: str, n_sentences: int) -> Iterator[Field]:
+    field = record.get(key)
+    if field is not None:
+        for sentence in field.items(n_sentences):
+            yield from sentence.items()
+
+
+def _inclusive(field: Field, start: Field, end: Field, size: int) -> Span:
+    last = end.integer(0, size - 1)
+    return field.span(start.integer(0, last), last + 1, size, "words")
+
+
+def write(path: Path, documents: Iterable[Document]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for document in documents:
+            out.write(json.dumps(_record(document), ensure_ascii=False) + "\n")
+
+
+def _record(document: Document) -> dict[str, Any]:
+    offsets, sentences = split_parts(document)
+    words = [word.of(document.text) for word in offsets]
+    starts = [sentence.start for sentence in sentences]
+    ner: list[list[list[object]]] = [[] for _ in starts]
+    relations: list[list[list[object]]] = [[] for _ in starts]
+    annotation = word_annotation(document)
+    for entity in annotation.entities:
+        place = bisect_right(starts, entity.span.start) - 1
+        ner[place].append([entity.span.start, entity.span.end - 1, entity.label])
+    for relation in annotation.relations:
+        head, tail = relation.head.span, relation.tail.span
+        place = bisect_right(starts, head.start) - 1
+        relations[place].append([head.start, head.end - 1, tail.start, tail.end - 1, relation.label])
+    return {
+        "doc_key": document.id,
+        "sentences": [words[sentence.start : sentence.end] for sentence in sentences],
+        "ner": ner,
+        "relations": relations,
+        "clusters": [[[span.start, span.end - 1] for span in cluster] for cluster in word_clusters(document)],
+        **document.metadata,
+    }
+
+
+FORMAT = Format(
+    name="scierc",
+    title="SciERC / DyGIE++ JSONL",
+    suffix=".jsonl",
+    holds=Holds(words=True, same_span=False, clusters=True, metadata=True),
+    recognise=recognise,
+    read=read,
+    write=write,
+)

@@ -1,0 +1,67 @@
+"""Every error that reaches a user: what was wrong, where, and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHOWN = 20
+"""How many problems an error message spells out; all are counted."""
+
+
+class RelatumError(Exception):
+    """Base of all errors raised on purpose; its text is fit to show to a user."""
+
+
+class ConfigError(RelatumError):
+    """A configuration file or override that cannot be used."""
+
+
+class SchemaError(RelatumError):
+    """Labels that do not agree with the schema, or a schema that contradicts itself."""
+
+
+class FormatError(RelatumError):
+    """A data format that is unknown, cannot be guessed, or cannot hold what is asked of it."""
+
+
+class MissingExtraError(RelatumError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs the extra '{extra}': pip install 'relatum[{extra}]'")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with one record of the input."""
+
+    path: str
+    found: str
+    expected: str
+    line: int | None = None
+    record: int | None = None
+    field: str | None = None
+
+    def __str__(self) -> str:
+        where = self.path
+        if self.line is not None:
+            where += f":{self.line}"
+        if self.record is not None:
+            where += f" (record {self.record})"
+        if self.field:
+            where += f", {self.field}"
+        return f"{where}: found {self.found}; expected {self.expected}"
+
+
+class DataError(RelatumError):
+    """Input that could not be read as it stands; carries every problem found."""
+
+    def __init__(self, problems: Iterable[Problem], cure: str = "") -> None:
+        self.problems = tuple(problems)
+        lines = [str(problem) for problem in self.problems[:SHOWN]]
+        if len(self.problems) > SHOWN:
+            lines.append(f"… and {len(self.problems) - SHOWN} more")
+        if cure:
+            lines.append(cure)
+        super().__init__("\n".join(lines))

@@ -1,0 +1,164 @@
+"""Entity and relation types: the one place where names become indices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relatum.errors import SchemaError
+from relatum.types import Annotation
+
+
+@dataclass(frozen=True, slots=True)
+class RelationType:
+    """A relation's name and, where known, what it may connect; an empty label tuple allows every entity type."""
+
+    name: str
+    symmetric: bool = False
+    head_labels: tuple[str, ...] = ()
+    tail_labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The labels of a task, in a fixed order."""
+
+    entity_types: tuple[str, ...]
+    relation_types: tuple[RelationType, ...] = ()
+    _entity_index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    _relation_index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        relations = [kind.name for kind in self.relation_types]
+        for what, names in (("entity", self.entity_types), ("relation", relations)):
+            repeated = sorted({name for name in names if list(names).count(name) > 1})
+            if repeated:
+                raise SchemaError(f"{what} type {repeated[0]!r} stands twice in the schema; remove one")
+            if "" in names:
+                raise SchemaError(f"an {what} type has an empty name; give it one")
+        for kind in self.relation_types:
+            for label in (*kind.head_labels, *kind.tail_labels):
+                if label not in self.entity_types:
+                    raise SchemaError(
+                        f"relation type {kind.name!r} names the entity type {label!r}, which the schema does not have; "
+                        f"it has {', '.join(self.entity_types)}"
+                    )
+        object.__setattr__(self, "_entity_index", {name: i for i, name in enumerate(self.entity_types)})
+        object.__setattr__(self, "_relation_index", {name: i for i, name in enumerate(relations)})
+
+    @property
+    def relation_names(self) -> tuple[str, ...]:
+        return tuple(kind.name for kind in self.relation_types)
+
+    def entity_index(self, label: str) -> int:
+        return self._look_up("entity", self._entity_index, label)
+
+    def relation_index(self, label: str) -> int:
+        return self._look_up("relation", self._relation_index, label)
+
+    def relation_type(self, label: str) -> RelationType:
+        return self.relation_types[self.relation_index(label)]
+
+    def is_symmetric(self, label: str) -> bool:
+        """Whether the order of head and tail is without meaning; false for a type the schema does not know."""
+        index = self._relation_index.get(label)
+        return index is not None and self.relation_types[index].symmetric
+
+    @staticmethod
+    def _look_up(what: str, index: Mapping[str, int], label: str) -> int:
+        try:
+            return index[label]
+        except KeyError:
+            known = ", ".join(index) or "none"
+            raise SchemaError(f"{what} type {label!r} is not in the schema; it has {known}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "entity_types": list(self.entity_types),
+            "relation_types": [
+                {
+                    "name": kind.name,
+                    "symmetric": kind.symmetric,
+                    "head_labels": list(kind.head_labels),
+                    "tail_labels": list(kind.tail_labels),
+                }
+                for kind in self.relation_types
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Schema:
+        """Read our own `schema.json` or SpERT's `types.json`, whichever the keys say it is."""
+        try:
+            if "entity_types" in record:
+                kinds = tuple(
+                    RelationType(
+                        str(kind["name"]),
+                        bool(kind.get("symmetric", False)),
+                        tuple(map(str, kind.get("head_labels", ()))),
+                        tuple(map(str, kind.get("tail_labels", ()))),
+                    )
+                    for kind in record.get("relation_types", ())
+                )
+                return cls(tuple(map(str, record["entity_types"])), kinds)
+            return cls(
+                tuple(record["entities"]),
+                tuple(
+                    RelationType(name, bool(details.get("symmetric", False)))
+                    for name, details in record["relations"].items()
+                ),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(
+                "a schema needs either 'entity_types' and 'relation_types' (our schema.json) or 'entities' and "
+                f"'relations' (SpERT's types.json); reading it failed at {error}"
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        try:
+            record = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            if not isinstance(record, dict):
+                raise SchemaError(f"found {type(record).__name__}, expected a JSON object")
+            return cls.from_dict(record)
+        except OSError as error:
+            raise SchemaError(f"{path}: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(f"{path}: not valid JSON: {error}") from None
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
+
+
+class SchemaBuilder:
+    """Gathers a schema from annotations as they stream past; types are ordered by name."""
+
+    def __init__(self) -> None:
+        self._entities: set[str] = set()
+        self._signatures: dict[str, tuple[set[str], set[str]]] = {}
+
+    def add(self, annotation: Annotation) -> None:
+        self._entities.update(entity.label for entity in annotation.entities)
+        for relation in annotation.relations:
+            heads, tails = self._signatures.setdefault(relation.label, (set(), set()))
+            heads.add(relation.head.label)
+            tails.add(relation.tail.label)
+
+    def build(self) -> Schema:
+        return Schema(
+            tuple(sorted(self._entities)),
+            tuple(
+                RelationType(name, False, tuple(sorted(heads)), tuple(sorted(tails)))
+                for name, (heads, tails) in sorted(self._signatures.items())
+            ),
+        )
+
+
+def infer_schema(annotations: Iterable[Annotation]) -> Schema:
+    """The schema that the annotations use, each relation type with the entity types seen at its two ends."""
+    builder = SchemaBuilder()
+    for annotation in annotations:
+        builder.add(annotation)
+    return builder.build()

@@ -1,0 +1,127 @@
+"""The typed objects that pass between stages.
+
+All spans are half-open. A `Document` counts characters, a `Sentence` and what hangs on it counts words; nothing else
+in the package has units of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A half-open, non-empty range of characters or words."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise ValueError(f"a span needs 0 <= start < end, got [{self.start}, {self.end})")
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def overlaps(self, other: Span) -> bool:
+        return self.start < other.end and other.start < self.end
+
+    def contains(self, other: Span) -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+    def shift(self, by: int) -> Span:
+        return Span(self.start + by, self.end + by)
+
+    def of(self, text: str) -> str:
+        return text[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A mention. `fragments` is empty unless the mention is discontinuous; then `span` covers them all."""
+
+    span: Span
+    label: str
+    fragments: tuple[Span, ...] = ()
+    score: float | None = field(default=None, compare=False)
+    id: str | None = field(default=None, compare=False)
+
+    def pieces(self) -> tuple[Span, ...]:
+        return self.fragments or (self.span,)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A directed, labelled pair of mentions, held by value: a strict match is plain equality."""
+
+    head: Entity
+    tail: Entity
+    label: str
+    score: float | None = field(default=None, compare=False)
+    id: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """Entities and the relations between them; gold and found are the same type."""
+
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What the model reads. `offsets` are the words' character spans in `text`, when there is a text."""
+
+    words: tuple[str, ...]
+    offsets: tuple[Span, ...] | None = None
+    text: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A sentence with its gold annotation, in word spans."""
+
+    sentence: Sentence
+    gold: Annotation
+    id: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A sentence with what was found in it, in word spans."""
+
+    sentence: Sentence
+    found: Annotation
+    id: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A property of one entity or relation, such as brat's `Negation`; `value` is None for a plain flag."""
+
+    target: Entity | Relation
+    name: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text and what was annotated in it, in character spans: the form through which all formats pass.
+
+    `words` (character spans) and `sentences` (ranges of words) are None until the text has been split. A document that
+    came as words has them joined by single spaces, and its sentences by newlines, as its text.
+    """
+
+    id: str
+    text: str
+    annotation: Annotation = Annotation()
+    words: tuple[Span, ...] | None = None
+    sentences: tuple[Span, ...] | None = None
+    clusters: tuple[tuple[Span, ...], ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
