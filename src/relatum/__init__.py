@@ -1,1 +1,87 @@
+"""relatum: entities and the relations between them, extracted jointly.
 
+The names below are the public interface. They are imported when first used, so that `import relatum` is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relatum._version import __version__
+    from relatum.config import Config, load_config
+    from relatum.data import load_documents
+    from relatum.errors import ConfigError, DataError, FormatError, RelatumError, SchemaError
+    from relatum.evaluation.metrics import Scores, evaluate
+    from relatum.schema import RelationType, Schema, infer_schema
+    from relatum.types import (
+        Annotation,
+        Attribute,
+        Document,
+        Entity,
+        Example,
+        Prediction,
+        Relation,
+        Sentence,
+        Span,
+    )
+
+_HOME = {
+    "relatum._version": ("__version__",),
+    "relatum.config": ("Config", "load_config"),
+    "relatum.data": ("load_documents",),
+    "relatum.errors": ("ConfigError", "DataError", "FormatError", "RelatumError", "SchemaError"),
+    "relatum.evaluation.metrics": ("Scores", "evaluate"),
+    "relatum.schema": ("RelationType", "Schema", "infer_schema"),
+    "relatum.types": (
+        "Annotation",
+        "Attribute",
+        "Document",
+        "Entity",
+        "Example",
+        "Prediction",
+        "Relation",
+        "Sentence",
+        "Span",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Annotation",
+    "Attribute",
+    "Config",
+    "ConfigError",
+    "DataError",
+    "Document",
+    "Entity",
+    "Example",
+    "FormatError",
+    "Prediction",
+    "Relation",
+    "RelationType",
+    "RelatumError",
+    "Schema",
+    "SchemaError",
+    "Scores",
+    "Sentence",
+    "Span",
+    "__version__",
+    "evaluate",
+    "infer_schema",
+    "load_config",
+    "load_documents",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'relatum' has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

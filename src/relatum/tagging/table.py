@@ -1,0 +1,257 @@
+"""Relations as a table of tags, one a pair of words, in every formulation of the paper's appendix E, and back.
+
+The paper's own formulation (section 3, and the last row of appendix E's table) is the default: a relation r from one
+entity to another puts →r into every cell whose row is a word of its head and whose column is a word of its tail, and
+←r into the mirrored cells. The others fill only the part below or above the diagonal (`fill`), only the cell of the two
+last words (`cells`), or have one tag for both directions (`directed`).
+
+Everything follows from what a tag at row i and column j says, and from which cells are asked:
+
+- →r says that the row's entity is the head of r, ←r that the column's is.
+- Undirected tags in the whole table: r says that the row's entity is the head, and a pair (a, b) is decided by the
+  rows of a and the columns of b alone.
+- Undirected tags in half a table: each pair of words has one cell, so that nothing is left to tell the direction with;
+  r says that the entity of the earlier word is the head. Relations that point backwards cannot be expressed.
+- Symmetric types have one tag in every formulation and are put into their canonical order, the earlier entity as the
+  head, before they are encoded; decoding gives them in that order. For the pair in the other order their tags count
+  as no relation.
+
+Section 5 decides a pair by the mass of the tags over its cells (equation 17). Here `TableTags.ballot` says which cells
+those are and what each tag says in them: encoding writes the tags that vote for a relation, hard decoding counts them,
+and a decoder of probabilities may sum them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from relatum.errors import ConfigError
+from relatum.schema import Schema
+from relatum.tagging.sequence import check_fit
+from relatum.types import Annotation, Entity, Relation
+
+Fill = Literal["entire", "lower", "upper"]
+Cells = Literal["entity", "last"]
+Cell = tuple[int, int]
+"""Row and column, from 0."""
+
+NO_RELATION = "⊥"
+
+MISSING = "its head or tail is not among the entities"
+ITSELF = "it connects an entity with itself"
+SHARED_WORDS = "its head and tail share words"
+BACKWARDS = "its head does not come first, which undirected tags in half a table cannot say"
+SAME_PAIR = "another relation connects the same pair"
+OPPOSITE_PAIR = "a relation in the opposite direction takes its cells"
+OVERLAPPED = "a relation of an overlapping entity takes some of its cells"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Cells that vote on one ordered pair on the same terms.
+
+    `outcomes[tag]` is what the tag votes for: 0 for no relation, else 1 + the index of a relation type. Every tag has
+    exactly one outcome, so that probabilities summed over the cells and gathered by outcome lose no mass.
+    """
+
+    cells: tuple[Cell, ...]
+    outcomes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LostRelation:
+    """A relation that the table of its sentence does not express, and why."""
+
+    relation: Relation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableLabels:
+    """The tag indices of the cells that have one; all other cells hold 0, no relation.
+
+    Decoding them with the entities of the annotation gives its relations less the `lost` ones, plus those `gained`,
+    which are there only where entities share words: the cells of one are then cells of the other.
+    """
+
+    cells: Mapping[Cell, int]
+    lost: tuple[LostRelation, ...] = ()
+    gained: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    name: str
+    kind: int
+    row_is_head: bool
+    column_is_head: bool
+
+
+@dataclass(frozen=True)
+class TableTags:
+    """The tags of a formulation for the relation types of a schema; `names[0]` is the tag for no relation."""
+
+    schema: Schema
+    fill: Fill = "entire"
+    cells: Cells = "entity"
+    directed: bool = True
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _outcomes: Mapping[tuple[bool, bool], tuple[int, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for what, value, choices in (("fill", self.fill, get_args(Fill)), ("cells", self.cells, get_args(Cells))):
+            if value not in choices:
+                raise ConfigError(f"tagging.{what} is {value!r}; choose from {', '.join(choices)}")
+        tags = self._tags()
+        object.__setattr__(self, "names", (NO_RELATION, *(tag.name for tag in tags)))
+        object.__setattr__(
+            self,
+            "_outcomes",
+            {
+                (row_is_head, in_order): (0, *(self._outcome(tag, row_is_head, in_order) for tag in tags))
+                for row_is_head in (True, False)
+                for in_order in (True, False)
+            },
+        )
+
+    def _tags(self) -> list[_Tag]:
+        """The tags after the first, in the order of the relation types."""
+        tags = []
+        for index, kind in enumerate(self.schema.relation_types):
+            if kind.symmetric:
+                tags.append(_Tag(f"↔{kind.name}", index, True, True))
+            elif self.directed:
+                tags += [_Tag(f"→{kind.name}", index, True, False), _Tag(f"←{kind.name}", index, False, True)]
+            else:
+                # Below the diagonal the column has the earlier word of the two.
+                lower = self.fill == "lower"
+                tags.append(_Tag(kind.name, index, not lower, lower))
+        return tags
+
+    def _outcome(self, tag: _Tag, row_is_head: bool, in_order: bool) -> int:
+        """What a tag votes for in a cell whose row (or else column) belongs to the head of the pair in question."""
+        says_so = tag.row_is_head if row_is_head else tag.column_is_head
+        canonical = in_order or not self.schema.relation_types[tag.kind].symmetric
+        return 1 + tag.kind if says_so and canonical else 0
+
+    def ballot(self, head: Entity, tail: Entity) -> tuple[Block, ...]:
+        """The cells that decide the relation from head to tail; none where the two share words.
+
+        This is the sum of equation 17, with one difference from its text: the tags of the opposite direction count as
+        no relation. Otherwise a certain relation from tail to head would leave nothing for no relation to win with,
+        and produce one from head to tail.
+        """
+        rows, columns = self._words(head), self._words(tail)
+        if not set(rows).isdisjoint(columns):
+            return ()
+        in_order = head.span < tail.span
+        forward = tuple((i, j) for i in rows for j in columns if self._fills(i, j))
+        blocks = [Block(forward, self._outcomes[True, in_order])]
+        if self.directed or self.fill != "entire":
+            mirrored = tuple((j, i) for i in rows for j in columns if self._fills(j, i))
+            blocks.append(Block(mirrored, self._outcomes[False, in_order]))
+        return tuple(block for block in blocks if block.cells)
+
+    def _words(self, entity: Entity) -> tuple[int, ...]:
+        """The words that stand for an entity in the table."""
+        if self.cells == "last":
+            return (entity.span.end - 1,)
+        return tuple(word for piece in entity.pieces() for word in range(piece.start, piece.end))
+
+    def _fills(self, row: int, column: int) -> bool:
+        return self.fill == "entire" or (row > column if self.fill == "lower" else row < column)
+
+    def encode(self, annotation: Annotation, n_words: int) -> TableLabels:
+        """Write each relation into all cells that vote on it, or into none and report why.
+
+        Where two relations want the same cell, the first in the order of the annotation has it. A relation that stands
+        there twice, a symmetric one in either order, is written once. Relations in both directions of a pair, of one
+        type or two, fit only into a whole table of undirected tags. An entity that does not fit into the sentence, or
+        a relation type that the schema does not know, is an error.
+        """
+        for entity in annotation.entities:
+            check_fit(entity, n_words)
+        entities = set(annotation.entities)
+        cells: dict[Cell, int] = {}
+        writers: dict[Cell, Relation] = {}
+        lost = []
+        for relation in annotation.relations:
+            wanted, reason = self._wanted(relation, entities)
+            taken = next((cell for cell, tag in wanted.items() if cells.get(cell, tag) != tag), None)
+            if taken is not None:
+                reason = self._conflict(relation, writers[taken])
+            if reason is not None:
+                lost.append(LostRelation(relation, reason))
+                continue
+            cells |= wanted
+            writers |= dict.fromkeys(wanted, relation)
+        if not self._share_words(entities):
+            return TableLabels(cells, tuple(lost))
+        # The cells of one entity are also cells of another: only decoding can tell what the table says of each.
+        found = self.decode(cells, annotation.entities)
+        given = set(map(self.canonical, annotation.relations))
+        return TableLabels(
+            cells,
+            tuple(one for one in lost if self.canonical(one.relation) not in found),
+            tuple(one for one in found if one not in given),
+        )
+
+    def _wanted(self, relation: Relation, entities: set[Entity]) -> tuple[dict[Cell, int], str | None]:
+        """The tag for each cell that votes on the relation, or none and the reason why."""
+        outcome = 1 + self.schema.relation_index(relation.label)
+        relation = self.canonical(relation)
+        if not {relation.head, relation.tail} <= entities:
+            return {}, MISSING
+        if relation.head == relation.tail:
+            return {}, ITSELF
+        blocks = self.ballot(relation.head, relation.tail)
+        if not blocks:
+            return {}, SHARED_WORDS
+        if not all(outcome in block.outcomes for block in blocks):
+            return {}, BACKWARDS
+        return {cell: block.outcomes.index(outcome) for block in blocks for cell in block.cells}, None
+
+    def _conflict(self, relation: Relation, writer: Relation) -> str:
+        """Why the relation cannot be written where another has been."""
+        relation, writer = self.canonical(relation), self.canonical(writer)
+        if (relation.head, relation.tail) == (writer.head, writer.tail):
+            return SAME_PAIR
+        return OPPOSITE_PAIR if (relation.head, relation.tail) == (writer.tail, writer.head) else OVERLAPPED
+
+    def _share_words(self, entities: Iterable[Entity]) -> bool:
+        words = [word for entity in entities for word in self._words(entity)]
+        return len(set(words)) < len(words)
+
+    def canonical(self, relation: Relation) -> Relation:
+        """The relation in the order in which decoding gives it: of a symmetric type the earlier entity first."""
+        if relation.tail.span < relation.head.span and self.schema.is_symmetric(relation.label):
+            return replace(relation, head=relation.tail, tail=relation.head)
+        return relation
+
+    def decode(self, cells: Mapping[Cell, int], entities: Iterable[Entity]) -> tuple[Relation, ...]:
+        """The relations between the entities that any table of tags stands for, in the order of the entities.
+
+        Equation 17 with all probability on the given tags: of each ordered pair of entities, the outcome with the most
+        votes. A tie goes to no relation, then to the type that the schema has first. The pairs (a, b) and (b, a) are
+        decided independently, each for one relation at most. Undirected tags in the whole table can so give both, of
+        one type or two; in the other formulations what speaks for one direction counts against the other, and only
+        one of them can win.
+        """
+        wrong = next((cell for cell, tag in cells.items() if not 0 <= tag < len(self.names)), None)
+        if wrong is not None:
+            raise ValueError(f"cell {wrong} has the tag {cells[wrong]}; the tags are 0 to {len(self.names) - 1}")
+        kinds = self.schema.relation_types
+        known = tuple(dict.fromkeys(entities))
+        relations = []
+        for head in known:
+            for tail in known:
+                votes = [0] * (1 + len(kinds))
+                for block in self.ballot(head, tail):
+                    for cell in block.cells:
+                        votes[block.outcomes[cells.get(cell, 0)]] += 1
+                winner = votes.index(max(votes))
+                if winner:
+                    relations.append(Relation(head, tail, kinds[winner - 1].name))
+        return tuple(relations)
