@@ -1,0 +1,102 @@
+"""The keys of a tree of sections: their dotted names, and what they may be in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import reduce
+from types import NoneType, UnionType
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from relatum.config.sections import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key as it is shown to people; `name` is the dotted name that `--set` takes."""
+
+    name: str
+    value: object
+    default: object
+    expected: str
+    description: str
+
+
+def list_keys(config: Section) -> list[Key]:
+    """Every key of a config with its value, section by section."""
+    keys = []
+    for prefix, model in sections(type(config)).items():
+        section: object = reduce(getattr, prefix.split("."), config) if prefix else config
+        for name, info in model.model_fields.items():
+            if subsection(info) is None:
+                value, description = getattr(section, name), info.description or ""
+                keys.append(Key(join(prefix, name), value, info.default, expected(info), description))
+    return keys
+
+
+def sections(model: type[Section], prefix: str = "") -> dict[str, type[Section]]:
+    """The model, under the empty name, and every section in it, by dotted name."""
+    found = {prefix: model}
+    for name, info in model.model_fields.items():
+        if (inner := subsection(info)) is not None:
+            found |= sections(inner, join(prefix, name))
+    return found
+
+
+def subsection(info: FieldInfo) -> type[Section] | None:
+    """The section that a field is; None where it is a plain key."""
+    kind = info.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def fields(model: type[Section]) -> dict[str, FieldInfo]:
+    """Every section and key by dotted name."""
+    return {join(prefix, name): info for prefix, s in sections(model).items() for name, info in s.model_fields.items()}
+
+
+def join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def nearest(name: str, valid: Sequence[str]) -> str:
+    """A hint at the valid name most like a wrong one, as a whole or in its last part; empty where none is like it."""
+
+    def likeness(other: str) -> float:
+        pairs = ((name, other), (name.rpartition(".")[2], other.rpartition(".")[2]))
+        return max(SequenceMatcher(None, *pair).ratio() for pair in pairs)
+
+    best = max(valid, key=likeness)
+    return f" (did you mean {best}?)" if likeness(best) >= 0.6 else ""
+
+
+_SCALARS: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+
+
+def expected(info: FieldInfo) -> str:
+    """What a key may be, from its type."""
+    unset = ", or the key left unset" if NoneType in get_args(info.annotation) else ""
+    return _either(_choices(info.annotation)) + unset
+
+
+def _choices(kind: object) -> list[str]:
+    if kind in _SCALARS:
+        return [_SCALARS[kind]]
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return [f'"{value}"' for value in parts]
+    if origin is Annotated:
+        described = [item.description for item in parts[1:] if isinstance(item, FieldInfo) and item.description]
+        return described or _choices(parts[0])
+    if origin in (Union, UnionType):
+        return [choice for part in parts if part is not NoneType for choice in _choices(part)]
+    if origin is tuple:
+        return [f"a list (each {_either(_choices(parts[0]))})"]
+    raise TypeError(f"no words for a config key of the type {kind}; add them here")
+
+
+def _either(choices: Sequence[str]) -> str:
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last

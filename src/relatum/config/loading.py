@@ -1,0 +1,116 @@
+"""From files and overrides to a config, or to all that is wrong with them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from relatum.config.keys import expected, fields
+from relatum.config.sections import Config, Section
+from relatum.config.sources import DIRECTIVES, Files, Setting, Source
+from relatum.config.toml import show
+from relatum.errors import ConfigError, Problem
+
+S = TypeVar("S", bound=Section)
+
+
+def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """The config that a file and overrides such as `"text.words=whitespace"` make; who sets a key last wins.
+
+    Raises `ConfigError` with every problem found.
+    """
+    return trace_config(path, overrides)[0]
+
+
+def trace_config(path: Path | None = None, overrides: Sequence[str] = ()) -> tuple[Config, dict[str, Setting]]:
+    """As `load_config`, with the settings that were given, by dotted name; all other keys have their defaults."""
+    return load(Config, path, overrides)
+
+
+def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S, dict[str, Setting]]:
+    """As `trace_config`, for any tree of sections."""
+    problems: list[Problem] = []
+    settings = {} if path is None else Files(model, problems).read(path)
+    for override in overrides:
+        _apply(override, settings, Source(model, problems))
+    config = _validate(model, settings, problems)
+    if config is None or problems:
+        raise ConfigError("\n".join(dict.fromkeys(map(str, problems))))
+    return config, settings
+
+
+def _apply(override: str, settings: dict[str, Setting], source: Source) -> None:
+    """Set or unset one key."""
+    left, sign, text = (part.strip() for part in override.partition("="))
+    parts = [part.strip() for part in left.split(".")]
+    name = ".".join(parts)
+    if not sign or not all(parts):
+        found = show(override) if override.strip() else "an empty override"
+        source.problems.append(Problem(source.label, found, "SECTION.KEY=VALUE, such as text.words=whitespace"))
+    elif name in DIRECTIVES:
+        source.report(name, "a key that only files have", "--config FILE to use a file, KEY=unset to unset")
+    elif not text:
+        source.report(name, "nothing after the '='", f"a value, or {name}=unset for the default")
+    elif text == "unset":
+        source.unset(name, settings, name)
+    else:
+        try:
+            value = _parse(text)
+        except (ValueError, RecursionError):
+            cure = f"single quotes around it all keep the shell from taking its quotes away: --set '{name}=[\"a\"]'"
+            source.report(name, show(text), f"a TOML value ({cure})")
+            return
+        for part in reversed(parts):
+            value = {part: value}
+        settings.update(source.settings(value))
+
+
+def _parse(text: str) -> Any:
+    """A TOML value, or a bare word as a string; what begins like a list, table or quoted string must be one."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except ValueError:
+        if text[0] in "[{\"'" or "\n" in text:
+            raise
+        return text
+    if len(table) > 1:
+        raise ValueError("more than one value")
+    return table["value"]
+
+
+def _validate(model: type[S], settings: Mapping[str, Setting], problems: list[Problem]) -> S | None:
+    tree: dict[str, Any] = {}
+    for name, setting in settings.items():
+        *above, key = name.split(".")
+        table = tree
+        for section in above:
+            table = table.setdefault(section, {})
+        table[key] = _frozen(setting.value)
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        problems += [_problem(model, settings, detail) for detail in error.errors()]
+        return None
+
+
+def _frozen(value: object) -> object:
+    """TOML's lists as tuples, since a config does not change."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _problem(model: type[Section], settings: Mapping[str, Setting], detail: ErrorDetails) -> Problem:
+    said = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    # Places in a list and members of a union stand behind the key's own name.
+    places = [".".join(map(str, detail["loc"][:depth])) for depth in range(len(detail["loc"]), 0, -1)]
+    name = next((place for place in places if place in settings), None)
+    if name is None:
+        return Problem(places[0] if places else "config", "settings that do not go together", said)
+    setting = settings[name]
+    beyond_type = detail["type"].startswith(("value_error", "greater_", "less_", "too_"))
+    wanted = said if beyond_type else expected(fields(model)[name])
+    return Problem(setting.source, show(setting.value), wanted, setting.line, field=name)

@@ -1,0 +1,590 @@
+"""The settings: what may be written, what is said when it is wrong, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import Field, ValidationError, model_validator
+
+from relatum.config import (
+    Config,
+    DataConfig,
+    EvaluationConfig,
+    TaggingConfig,
+    TextConfig,
+    dump_config,
+    list_keys,
+    load_config,
+    trace_config,
+)
+from relatum.config.loading import load
+from relatum.config.sections import Section
+from relatum.config.toml import key_lines, to_toml
+from relatum.errors import ConfigError
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = sorted((ROOT / "configs").rglob("*.toml"))
+
+
+@pytest.fixture(autouse=True)
+def _work_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problems(path: Path | None = None, *overrides: str) -> list[str]:
+    """The lines of the error that loading raises."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides)
+    return str(caught.value).split("\n")
+
+
+def problem(path: Path | None = None, *overrides: str) -> str:
+    found = problems(path, *overrides)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_config_defaults_are_those_of_the_paper() -> None:
+    assert load_config().to_dict() == {
+        "text": {"words": "rules", "sentences": "rules"},
+        "data": {"overlaps": None, "crossing": "fail", "on_error": "fail"},
+        "tagging": {"scheme": "bio", "fill": "entire", "cells": "entity", "directed": True},
+        "evaluation": {"macro_over": "gold", "entities": "predicted"},
+    }
+
+
+def test_config_is_frozen_and_hashable() -> None:
+    config = load_config()
+    with pytest.raises(ValidationError, match="frozen"):
+        config.text.words = "whitespace"
+    assert hash(config) == hash(Config())
+
+
+def test_config_keys_have_a_meaning_and_a_default_that_validates() -> None:
+    for key in list_keys(Config()):
+        assert key.description.endswith("."), key
+        assert key.expected, key
+    Config.model_validate(Config().model_dump())
+
+
+def test_config_keys_that_may_be_unset_are_unset_by_default() -> None:
+    keys = list_keys(Config())
+    optional = [key.name for key in keys if key.expected.endswith("left unset")]
+    assert optional == [key.name for key in keys if key.default is None] == ["data.overlaps"]
+
+
+def test_file_sets_what_it_names_and_leaves_the_rest() -> None:
+    path = write("a.toml", '[text]\nwords = "my_pkg.split:words"\n[tagging]\ndirected = false\n')
+    expected = Config(text=TextConfig(words="my_pkg.split:words"), tagging=TaggingConfig(directed=False))
+    assert load_config(path) == expected
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "[text]\n", "\ufeff[text]\r\nwords = 'rules'\r\n"])
+def test_file_may_be_empty_or_come_from_windows(text: str) -> None:
+    assert load_config(write("a.toml", text)) == Config()
+
+
+@pytest.mark.parametrize(
+    "words", ["whitespac", "a.b", "a.b:", ":f", "a..b:f", "1a:f", "a.b:f:g", "a.b:f\n", " a:f", ""]
+)
+def test_words_that_are_neither_a_name_nor_a_function_are_refused(words: str) -> None:
+    path = write("a.toml", f"text.words = {to_toml(words)}")
+    expected = 'expected "rules", "whitespace" or "package.module:function"'
+    assert problem(path) == f"a.toml:1, text.words: found {to_toml(words)}; {expected}"
+
+
+def test_unknown_key_is_refused_with_its_path_and_the_nearest_name() -> None:
+    path = write("a.toml", "\n[text]\n# words\nwrods = 'rules'\n")
+    assert problem(path) == (
+        "a.toml:4, text.wrods: found an unknown key; expected one of words, sentences (did you mean text.words?)"
+    )
+
+
+def test_unknown_section_is_refused_with_the_nearest_name() -> None:
+    assert problem(write("a.toml", "[taging]\nfill = 'lower'\n")) == (
+        "a.toml:1, taging: found an unknown key; expected one of text, data, tagging, evaluation "
+        "(did you mean tagging?)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("fill = 'lower'", "did you mean tagging.fill?"),
+        ("[data]\nscheme = 'bio'", "did you mean tagging.scheme?"),
+        ("extend = 'b.toml'", "did you mean extends?"),
+    ],
+)
+def test_unknown_key_hint_looks_into_every_section(text: str, hint: str) -> None:
+    assert problem(write("a.toml", text)).endswith(f"({hint})")
+
+
+def test_unknown_key_unlike_all_others_gets_no_hint() -> None:
+    assert problem(write("a.toml", "zzz = 1")).endswith("expected one of text, data, tagging, evaluation")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tagging.directed = 'true'", 'a.toml:1, tagging.directed: found "true"; expected true or false'),
+        ("tagging.directed = 1", "a.toml:1, tagging.directed: found 1; expected true or false"),
+        ("[tagging]\n\nscheme = 3.5", 'a.toml:3, tagging.scheme: found 3.5; expected "bio" or "bioes"'),
+        (
+            "data.overlaps = 2024-01-31",
+            'a.toml:1, data.overlaps: found 2024-01-31; expected "fail", "drop" or "keep-longest", '
+            "or the key left unset",
+        ),
+        ("text = 3", "a.toml:1, text: found 3; expected a table with the keys words, sentences"),
+        ("text = []", "a.toml:1, text: found []; expected a table with the keys words, sentences"),
+        (
+            "[[text]]\nwords = 'rules'",
+            "a.toml:1, text: found [{'words': 'rules'}]; expected a table with the keys words, sentences",
+        ),
+        (
+            "[tagging.fill]\nx = 1",
+            'a.toml:1, tagging.fill: found a table (with x); expected "entire", "lower" or "upper"',
+        ),
+        (
+            "tagging = { fill = [1, 'a'] }",
+            'a.toml:1, tagging.fill: found [1, "a"]; expected "entire", "lower" or "upper"',
+        ),
+    ],
+)
+def test_wrong_type_is_refused_with_what_was_found_and_expected(text: str, message: str) -> None:
+    assert problem(write("a.toml", text)) == message
+
+
+def test_all_problems_are_reported_at_once_over_files_and_overrides() -> None:
+    write("base.toml", "[text]\nwords = 3\nwrods = 4\n")
+    path = write("a.toml", "extends = ['base.toml', 'gone.toml']\nnew = 1\n[data]\ncrossing = 'keep'\n")
+    found = problems(path, "tagging.fill=half", "nonsense")
+    assert sorted(line.partition(": found ")[0] for line in found) == [
+        "--set",
+        "--set, tagging.fill",
+        "a.toml → gone.toml",
+        "a.toml:2, new",
+        "a.toml:4, data.crossing",
+        "base.toml:2, text.words",
+        "base.toml:3, text.wrods",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "place"),
+    [
+        ("[text]\nwords = rules\n", ":2", " at column 9"),
+        ("x = 1\nx = 2\n", ":2", " at column 6"),
+        ("[text\n", ":1", " at column 6"),
+        ("y = 1\nx = '''\n\n", ":2", " at the end"),
+        ("x = " + "[" * 100_000, "", "nested too deeply"),
+        ("x = " + "9" * 5000, "", "value has 5000 digits"),
+    ],
+)
+def test_bad_toml_is_reported_with_line_and_column(text: str, line: str, place: str) -> None:
+    found = problem(write("a.toml", text))
+    assert found.startswith(f"a.toml{line}: found ")
+    assert found.endswith(f"{place}; expected valid TOML (strings stand in quotes)")
+
+
+def test_file_that_is_not_utf8_is_reported_with_its_line() -> None:
+    Path("a.toml").write_bytes(b"# fine\n# caf\xe9\n")
+    assert problem(Path("a.toml")) == (
+        "a.toml:2: found the byte 0xE9, which is not UTF-8; expected a TOML file in UTF-8"
+    )
+
+
+def test_missing_file_and_folder_are_reported() -> None:
+    Path("folder").mkdir()
+    assert problem(Path("gone.toml")) == "gone.toml: found no such file; expected a TOML file in UTF-8"
+    assert problem(Path("folder")) == "folder: found a folder; expected a TOML file in UTF-8"
+
+
+def test_file_name_that_cannot_be_is_reported() -> None:
+    path = write("a.toml", r'extends = "b\u0000.toml"')
+    assert problem(path).startswith(r"a.toml → b\x00.toml: found a name that no file can have")
+
+
+def test_file_that_cannot_be_read_is_reported() -> None:
+    write("a.toml", "")
+    assert problem(Path("a.toml/b.toml")) == (
+        "a.toml/b.toml: found a file that cannot be read (Not a directory); expected a TOML file in UTF-8"
+    )
+
+
+def test_extends_merges_key_by_key_and_the_extending_file_wins() -> None:
+    write("base.toml", "[tagging]\nfill = 'lower'\ncells = 'last'\n[data]\ncrossing = 'drop'\n")
+    path = write("a.toml", "extends = 'base.toml'\n[tagging]\nfill = 'upper'\n")
+    assert load_config(path) == Config(
+        tagging=TaggingConfig(fill="upper", cells="last"), data=DataConfig(crossing="drop")
+    )
+
+
+def test_extends_is_relative_to_the_file_and_the_later_of_a_list_wins() -> None:
+    write("shared/one.toml", "tagging.fill = 'lower'\ntagging.cells = 'last'")
+    write("shared/two.toml", "extends = 'deep/three.toml'\ntagging.fill = 'upper'")
+    write("shared/deep/three.toml", "text.words = 'whitespace'")
+    path = write("own/a.toml", "extends = ['../shared/one.toml', '../shared/two.toml']")
+    assert load_config(path) == Config(
+        tagging=TaggingConfig(fill="upper", cells="last"), text=TextConfig(words="whitespace")
+    )
+
+
+def test_extends_may_be_empty_or_absolute(tmp_path: Path) -> None:
+    write("b.toml", "extends = []\ntagging.fill = 'lower'")
+    path = write("a.toml", f"extends = {to_toml(str(tmp_path / 'b.toml'))}")
+    assert load_config(path).tagging.fill == "lower"
+
+
+def test_extends_to_a_missing_file_shows_the_chain() -> None:
+    write("b.toml", "extends = 'gone.toml'")
+    path = write("a.toml", "extends = 'b.toml'")
+    assert problem(path) == "a.toml → b.toml → gone.toml: found no such file; expected a TOML file in UTF-8"
+
+
+def test_extends_in_a_circle_shows_the_chain() -> None:
+    write("sub/b.toml", "extends = '../a.toml'")
+    path = write("a.toml", "extends = 'sub/b.toml'")
+    assert problem(path) == (
+        "a.toml → sub/b.toml → sub/../a.toml: found a file that extends itself; expected 'extends' that leads to an end"
+    )
+
+
+def test_extends_itself_is_a_circle() -> None:
+    assert problem(write("a.toml", "extends = 'a.toml'")).startswith(
+        "a.toml → a.toml: found a file that extends itself"
+    )
+
+
+def test_extends_to_one_file_by_many_ways_reads_it_once() -> None:
+    write("f0.toml", "zzz = 1")
+    for number in range(1, 40):  # 2 ** 39 ways down to f0
+        write(f"f{number}.toml", f"extends = ['f{number - 1}.toml', 'f{number - 1}.toml']")
+    assert problem(Path("f39.toml")).startswith("f0.toml:1, zzz: found an unknown key")
+
+
+@pytest.mark.parametrize("name", ["extends", "unset"])
+@pytest.mark.parametrize("value", ["3", "[3]", "['b.toml', true]", "{}"])
+def test_extends_and_unset_that_are_no_names_are_refused(name: str, value: str) -> None:
+    write("b.toml", "")
+    found = problems(write("a.toml", f"\n{name} = {value}"))
+    assert f"a.toml:2, {name}: found " in found[0]
+    assert found[0].endswith("; expected a string or a list of strings")
+
+
+def test_unset_takes_back_what_extended_files_say_and_not_what_the_file_says() -> None:
+    write("base.toml", "[data]\noverlaps = 'drop'\ncrossing = 'drop'\n[tagging]\nfill = 'lower'\ncells = 'last'\n")
+    path = write("a.toml", "extends = 'base.toml'\nunset = ['data.overlaps', 'tagging']\n[tagging]\nfill = 'upper'\n")
+    assert load_config(path) == Config(data=DataConfig(crossing="drop"), tagging=TaggingConfig(fill="upper"))
+
+
+def test_unset_of_an_unknown_name_is_refused() -> None:
+    assert problem(write("a.toml", "unset = 'data.overlap'")) == (
+        'a.toml:1, unset: found the unknown name "data.overlap"; expected a key or section '
+        "(did you mean data.overlaps?)"
+    )
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "text.words=whitespace",
+        'text.words="whitespace"',
+        " text . words = 'whitespace' ",
+        'text={words = "whitespace"}',
+    ],
+)
+def test_override_takes_bare_words_and_toml(override: str) -> None:
+    assert load_config(None, [override]) == Config(text=TextConfig(words="whitespace"))
+
+
+def test_override_takes_functions_and_booleans() -> None:
+    config = load_config(None, ["text.sentences=my_pkg.split:sentences", "tagging.directed=false"])
+    assert (config.text.sentences, config.tagging.directed) == ("my_pkg.split:sentences", False)
+
+
+def test_override_wins_over_the_file_and_the_last_override_over_all() -> None:
+    path = write("a.toml", "tagging.fill = 'lower'\ntagging.cells = 'last'")
+    config = load_config(path, ["tagging.fill=entire", "tagging.fill=upper"])
+    assert config.tagging == TaggingConfig(fill="upper", cells="last")
+
+
+def test_override_none_is_a_value_and_unset_is_not() -> None:
+    path = write("a.toml", "data.overlaps = 'drop'\n[tagging]\nfill = 'lower'\ncells = 'last'\n")
+    config = load_config(path, ["text.sentences=none", "data.overlaps=unset", "tagging=unset", "tagging.cells=last"])
+    assert config == Config(text=TextConfig(sentences="none"), tagging=TaggingConfig(cells="last"))
+
+
+@pytest.mark.parametrize("override", ["", "  ", "text.words", "=3", "text.=3", ".words=3", "text..words=3"])
+def test_override_without_a_key_or_a_sign_is_refused(override: str) -> None:
+    found = f'"{override}"' if override.strip() else "an empty override"
+    assert problem(None, override) == (
+        f"--set: found {found}; expected SECTION.KEY=VALUE, such as text.words=whitespace"
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "text.words=",
+            "text.words: found nothing after the '='; expected a value, or text.words=unset for the default",
+        ),
+        (
+            "text.wrods=x",
+            "text.wrods: found an unknown key; expected one of words, sentences (did you mean text.words?)",
+        ),
+        (
+            "text.wrods=unset",
+            'text.wrods: found the unknown name "text.wrods"; expected a key or section (did you mean text.words?)',
+        ),
+        (
+            "text.words.x=1",
+            'text.words: found a table (with x); expected "rules", "whitespace" or "package.module:function"',
+        ),
+        ("text=rules", 'text: found "rules"; expected a table with the keys words, sentences'),
+        ("tagging.directed=True", 'tagging.directed: found "True"; expected true or false'),
+        (
+            "extends=b.toml",
+            "extends: found a key that only files have; expected --config FILE to use a file, KEY=unset to unset",
+        ),
+        (
+            "text.words=\udcff",
+            r'text.words: found "\udcff"; expected "rules", "whitespace" or "package.module:function"',
+        ),
+        (
+            "text.words=0x" + "f" * 9999,
+            'text.words: found a number too large to show; expected "rules", "whitespace" or "package.module:function"',
+        ),
+    ],
+)
+def test_override_that_is_wrong_is_refused(override: str, message: str) -> None:
+    assert problem(None, override) == f"--set, {message}"
+
+
+@pytest.mark.parametrize("value", ["[a, b]", '["a"', "{x", '"open', "'a' b", "1\n[data]\ncrossing = 'drop'", "a\nb"])
+def test_override_with_broken_toml_is_refused_and_the_shell_suspected(value: str) -> None:
+    found = problem(None, f"text.words={value}")
+    assert found.startswith("--set, text.words: found ")
+    assert found.endswith("""--set 'text.words=["a"]')""")
+
+
+def test_found_values_are_cut_when_long() -> None:
+    assert len(problem(None, "text.words=" + "x" * 10_000)) < 250
+
+
+def test_trace_config_says_where_values_come_from() -> None:
+    write("base.toml", "[tagging]\nfill = 'lower'\ncells = 'last'\n")
+    path = write("a.toml", "extends = 'base.toml'\n\ntagging = { cells = 'entity' }\n")
+    _, settings = trace_config(path, ["data.crossing=drop"])
+    assert {name: setting.origin for name, setting in settings.items()} == {
+        "tagging.fill": "base.toml:2",
+        "tagging.cells": "a.toml:3",
+        "data.crossing": "--set",
+    }
+
+
+def test_key_lines_look_past_strings_and_comments() -> None:
+    text = """# '''
+a = 1 # x = 1
+b.c = '''
+d = 1
+[e]
+''' # '''
+"f" . 'g' = [
+  "h = 1",
+  { i = 1 },
+]
+[ j . "k" ] # '''
+l = "\\"[m]"
+[[n]]
+o = 1
+"""
+    lines = {"a": 2, "b.c": 3, "f.g": 7, "j.k": 11, "j.k.l": 12, "n": 13, "n.o": 14}
+    assert tomllib.loads(text)
+    assert key_lines(text) == lines
+
+
+FUNCTIONS = st.from_regex(r"[a-z_é]\w{0,5}(\.[a-z_]\w{0,5}){0,2}:[a-z_]\w{0,5}", fullmatch=True).filter(
+    lambda name: all(part.isidentifier() for part in re.split("[.:]", name))
+)
+CONFIGS = st.builds(
+    Config,
+    text=st.builds(
+        TextConfig,
+        words=st.sampled_from(["rules", "whitespace"]) | FUNCTIONS,
+        sentences=st.sampled_from(["rules", "lines", "none"]) | FUNCTIONS,
+    ),
+    data=st.builds(DataConfig),
+    tagging=st.builds(TaggingConfig),
+    evaluation=st.builds(EvaluationConfig),
+)
+
+
+def load_text(text: str, model: type[Section] = Config) -> Section:
+    return load(model, write("round-trip.toml", text), ())[0]
+
+
+@given(CONFIGS, st.booleans(), st.booleans())
+def test_dump_config_loads_back_to_an_equal_config(config: Config, comments: bool, changed: bool) -> None:
+    assert load_text(dump_config(config, comments, changed=changed)) == config
+
+
+@given(CONFIGS)
+def test_override_of_every_key_gives_an_equal_config(config: Config) -> None:
+    overrides = [f"{key.name}={'unset' if key.value is None else to_toml(key.value)}" for key in list_keys(config)]
+    assert load_config(None, overrides) == config
+
+
+def test_dump_config_writes_unset_keys_as_comments_and_origins_at_the_end() -> None:
+    config = Config(data=DataConfig(crossing="drop"))
+    text = dump_config(config, comments=False, origins={"data.crossing": "a.toml:3", "data.on_error": "--set"})
+    assert '[data]\n# overlaps = (unset)\ncrossing = "drop"  # a.toml:3 (default: "fail")\n' in text
+    assert 'on_error = "fail"  # --set\n' in text
+
+
+def test_dump_config_comments_explain_every_key() -> None:
+    text = " ".join(dump_config(Config()).replace("# ", "").split())
+    for key in list_keys(Config()):
+        assert f"{key.description} {key.expected} " in text
+
+
+def test_dump_config_changed_leaves_out_defaults() -> None:
+    assert dump_config(Config(), changed=True) == ""
+    config = Config(tagging=TaggingConfig(fill="lower"))
+    assert dump_config(config, comments=False, changed=True) == '[tagging]\nfill = "lower"\n'
+
+
+class Inner(Section):
+    """A section in a section."""
+
+    steps: Annotated[int, Field(ge=1)] = Field(default=3, description="How many.")
+    rates: tuple[float, ...] = Field(default=(0.5,), description="How fast.")
+
+
+class Outer(Section):
+    """A section with keys and a section."""
+
+    inner: Inner = Inner()
+    ways: tuple[Literal["nw", "se"], ...] = Field(default=("nw", "se"), description="Where to.")
+    title: str | None = Field(default=None, description="What for.")
+
+
+class Tree(Section):
+    """A tree as later sections may make it."""
+
+    outer: Outer = Outer()
+    seed: int = Field(default=0, description="A key without a section.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Tree:
+        if self.seed < 0 and self.outer.title is None:
+            raise ValueError("a title beside a negative seed")
+        return self
+
+
+TREES = st.builds(
+    Tree,
+    outer=st.builds(
+        Outer,
+        inner=st.builds(
+            Inner,
+            steps=st.integers(min_value=1),
+            rates=st.lists(st.floats(allow_nan=False) | st.integers(-9, 9).map(float)).map(tuple),
+        ),
+        ways=st.lists(st.sampled_from(["nw", "se"])).map(tuple),
+        title=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+    ),
+    seed=st.integers(min_value=0),
+)
+
+
+@given(TREES, st.booleans(), st.booleans())
+@example(Tree(outer=Outer(title='\x7f\x00\r\n\t"\\\x85\u2028🙂')), True, True)
+def test_dump_config_round_trip_holds_for_nested_sections_and_all_types(
+    tree: Tree, comments: bool, changed: bool
+) -> None:
+    assert load_text(dump_config(tree, comments, changed=changed), Tree) == tree
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["outer.inner.steps=0"], "--set, outer.inner.steps: found 0; expected greater than or equal to 1"),
+        (["outer.inner.steps=2.0"], "--set, outer.inner.steps: found 2.0; expected a whole number"),
+        (['outer.inner.rates=["x", 1]'], '--set, outer.inner.rates: found ["x", 1]; expected a list (each a number)'),
+        (['outer.ways=["nw", "up"]'], '--set, outer.ways: found ["nw", "up"]; expected a list (each "nw" or "se")'),
+        (["outer.title=3"], "--set, outer.title: found 3; expected a string, or the key left unset"),
+        (["seed=-1"], "config: found settings that do not go together; expected a title beside a negative seed"),
+    ],
+)
+def test_new_sections_get_their_messages_from_their_types(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(Tree, None, overrides)
+    assert str(caught.value) == message
+
+
+def outcome(path: Path | None, *overrides: str) -> str:
+    try:
+        load_config(path, overrides)
+    except ConfigError as error:
+        return str(error)
+    return "fine"
+
+
+@given(st.binary(max_size=60) | st.text("[]{}=.#'\"\n texwordsun123,", max_size=60).map(str.encode))
+def test_any_file_gives_a_config_or_a_config_error(data: bytes) -> None:
+    Path("fuzz.toml").write_bytes(data)
+    assert outcome(Path("fuzz.toml")).startswith(("fuzz.toml", "fine"))
+
+
+@given(st.text(max_size=30) | st.text("[]{}=.#'\"\n textwordsun123,", max_size=30).map("text.words={}".format))
+def test_any_override_gives_a_config_or_a_config_error(override: str) -> None:
+    assert outcome(None, override).startswith(("--set", "fine"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_config_loads(path: Path) -> None:
+    load_config(path)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/ablations").glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_ablation_changes_what_it_names(path: Path) -> None:
+    table: dict[str, Any] = tomllib.loads(path.read_text())
+    base = load_config(path.parent / table.pop("extends")).to_dict()
+    own = load_config(path).to_dict()
+    changes = {name: {k: v for k, v in keys.items() if v != base[name][k]} for name, keys in own.items()}
+    assert {name: keys for name, keys in changes.items() if keys} == table
+
+
+def test_documentation_lists_exactly_the_keys_there_are() -> None:
+    rows = re.findall(r"^\| `.*$", (ROOT / "docs/configuration.md").read_text(encoding="utf-8"), re.MULTILINE)
+    expected = []
+    for key in list_keys(Config()):
+        default = "unset" if key.default is None else f"`{to_toml(key.default)}`"
+        expected.append(f"| `{key.name}` | {default} | {key.expected} | {key.description} |")
+    assert rows == expected
+
+
+def test_documentation_examples_load_and_fail_as_they_say() -> None:
+    text = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    write("conll04.toml", (ROOT / "configs/conll04.toml").read_text())
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 3
+    for number, block in enumerate(blocks):
+        load_config(write(f"docs/{number}.toml", block))
+    messages = re.findall(r"^my\.toml:.*$", text, re.MULTILINE)
+    path = write("my.toml", blocks[0].replace("words", "wrods").replace('"skip"', "true"))
+    assert problems(path) == messages
