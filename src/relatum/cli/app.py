@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
-import click
 import typer
 
 from relatum._version import __version__
+from relatum.cli import config, convert, inspect, score, split
 from relatum.errors import RelatumError
 
 app = typer.Typer(
@@ -35,31 +34,29 @@ def _options(
     del version
 
 
+app.command("convert")(convert.convert)
+app.command("inspect")(inspect.inspect)
+app.command("split")(split.split)
+app.command("score")(score.score)
+app.add_typer(config.app)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status is 0, 1 for bad data, 2 for a bad call, 130 after Ctrl-C."""
     try:
-        result = app(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
-        return int(result or 0)
+        app(args=arguments, prog_name="relatum")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
     except RelatumError as error:
-        return _fail(str(error), 1)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("stopped; nothing was written that is not whole", 130)
-    except BrokenPipeError:
-        # Whoever read our output has left; keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _fail(str(error))
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}", 1)
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    return 0
 
 
-def _fail(message: str, status: int) -> int:
+def _fail(message: str) -> int:
     print(f"relatum: {message}", file=sys.stderr)
-    return status
+    return 1
 
 
 def run() -> None:

@@ -1,1 +1,20 @@
+"""Annotated data: formats, splitting, conversion, and what is in it."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from relatum.data.corpus import read_documents
+from relatum.data.problems import Problems
+from relatum.types import Document
+
+
+def load_documents(path: str | Path, format: str | None = None) -> list[Document]:
+    """All documents of a file or folder; its format is guessed where none is named.
+
+    Raises `DataError`, which carries every bad record with its place, if there is any.
+    """
+    problems = Problems()
+    documents = list(read_documents(Path(path), format, problems))
+    problems.raise_if_any()
+    return documents

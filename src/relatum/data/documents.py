@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from relatum.types import Annotation, Document, Entity, Example, Relation, Sentence, Span
 
@@ -73,11 +72,11 @@ def map_spans(annotation: Annotation, move: Callable[[Span], Span]) -> Annotatio
     """The same annotation with every span moved."""
 
     def moved(entity: Entity) -> Entity:
-        return replace(entity, span=move(entity.span), fragments=tuple(map(move, entity.fragments)))
+        return Entity(move(entity.span), entity.label, tuple(map(move, entity.fragments)), entity.score, entity.id)
 
     return Annotation(
         tuple(map(moved, annotation.entities)),
-        tuple(replace(r, head=moved(r.head), tail=moved(r.tail)) for r in annotation.relations),
+        tuple(Relation(moved(r.head), moved(r.tail), r.label, r.score, r.id) for r in annotation.relations),
     )
 
 

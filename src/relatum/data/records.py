@@ -8,7 +8,10 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +115,13 @@ class Field:
                     "valid Unicode text", f"the lone surrogate U+{ord(self.value[at]):04X} at character {at}"
                 ) from None
         return self.value
+
+    def texts(self) -> list[str]:
+        """A list of strings, none empty; the common case is checked in one go."""
+        value = self.value
+        if isinstance(value, list) and all(type(item) is str and item for item in value) and "".join(value).isascii():
+            return value
+        return [item.text() for item in self.items()]
 
     def name(self) -> str:
         """A string or a whole number, as a string: ids come as either."""
@@ -248,14 +258,29 @@ def _blank(text: str, at: int) -> int:
 
 def json_records(path: Path, problems: Problems) -> Iterator[Record]:
     """Records of a file that is either one array or one record a line, whichever its first character says."""
-    with path.open("rb") as file:
-        start = file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip()
-    return (json_array if start.startswith(b"[") else json_lines)(path, problems)
+    return (json_array if _starts_array(path) else json_lines)(path, problems)
 
 
 def first_record(path: Path) -> object:
-    """The first JSON record of a file, for guessing its format; None where there is none to be had."""
-    return next((record.value for record in json_records(path, Problems())), None)
+    """The first JSON record near the start of a file, for guessing its format; None where there is none."""
+    status = path.stat()
+    return _first_record(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1)  # every format in turn asks about the same file
+def _first_record(path: Path, _changed: int, _size: int) -> object:
+    if _starts_array(path):
+        return next((record.value for record in json_array(path, Problems())), None)
+    with path.open("rb") as lines:
+        for line in islice(lines, 100):
+            with suppress(BadRecord):
+                return parse_json(line.removeprefix(codecs.BOM_UTF8))
+    return None
+
+
+def _starts_array(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
 
 
 class SeenIds:

@@ -35,7 +35,7 @@ def _parse(record: Field, default_id: str) -> Document:
     metadata = extra.mapping() if extra else {}
     if "words" in record.mapping():
         record.only("words", *_RECORD)
-        words = [item.text() for item in record.need("words").items()]
+        words = record.need("words").texts()
         annotation = _annotation(record, len(words), "words")
         sentences = [words[s.start : s.end] for s in _sentences(record, len(words))]
         document = from_words(name, sentences, annotation, _clusters(record, len(words), "words"), metadata)
@@ -120,7 +120,9 @@ def _attributes(record: Field, annotation: Annotation) -> tuple[Attribute, ...]:
     for key, targets in both:
         for item, target in zip(_list(record, key), targets, strict=True):
             field = item.get("attributes")
-            for name, value in (field.mapping() if field else {}).items():
+            if field is None:
+                continue
+            for name, value in field.mapping().items():
                 for one in value if isinstance(value, list) else [value]:
                     if one is not True and not isinstance(one, str):
                         raise Field(value, field, name).bad("true, a string, or a list of strings")

@@ -27,7 +27,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _parse(record: Field, default_id: str) -> Document:
-    sentences = [[word.text() for word in item.items()] for item in record.need("sentences").items()]
+    sentences = [item.texts() for item in record.need("sentences").items()]
     size = sum(map(len, sentences))
     entities = []
     for item in _per_sentence(record, "ner", len(sentences)):

@@ -30,7 +30,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _parse(record: Field, default_id: str) -> Document:
-    words = [item.text() for item in record.need("tokens").items()]
+    words = record.need("tokens").texts()
     entities = [
         Entity(
             item.span(item.need("start").value, item.need("end").value, len(words), "words"), item.need("type").text()

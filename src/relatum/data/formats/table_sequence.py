@@ -28,7 +28,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _parse(record: Field, default_id: str) -> Document:
-    words = [item.text() for item in record.need("tokens").items()]
+    words = record.need("tokens").texts()
     entities = []
     for item in record.need("entities").items():
         start, end, label = item.items(3)

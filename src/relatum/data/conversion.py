@@ -1,0 +1,110 @@
+"""Converting a corpus from one format to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from relatum.data.atomic import new_folder, replacing_file
+from relatum.data.corpus import Corpus, Part
+from relatum.data.fitting import Policy, fit_documents
+from relatum.data.formats import FORMATS, Format, get_format
+from relatum.data.problems import Problems
+from relatum.data.splitting import Splitter
+from relatum.errors import FormatError, RelatumError
+from relatum.schema import SchemaBuilder
+from relatum.types import Document
+
+SKIP_CURE = "Nothing was written. Mend these records, or pass --on-error skip to leave them out."
+
+Watch = Callable[[Iterable[Document], str], Iterable[Document]]
+"""Looks on while documents pass, under the name of their part: for progress bars."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What a conversion wrote: documents by part, the files, and all there is to say about it."""
+
+    documents: dict[str, int]
+    files: tuple[Path, ...]
+    problems: Problems
+
+
+def target_format(path: Path, name: str | None, many: bool) -> Format:
+    """The format to write: the one named, or the one that the target's suffix can only mean."""
+    if name:
+        return get_format(name)
+    if not many and path.suffix:
+        if path.suffix == ".jsonl":
+            return FORMATS["jsonl"]
+        fitting = [format for format in FORMATS.values() if format.suffix == path.suffix]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            names = ", ".join(format.name for format in fitting)
+            raise FormatError(f"{path}: {path.suffix} may be {names}; say which with --to")
+    raise FormatError(f"{path}: say which format to write with --to; there are {', '.join(FORMATS)}")
+
+
+def convert(
+    corpus: Corpus,
+    target: Path,
+    format: Format,
+    splitter: Splitter,
+    policy: Policy,
+    on_error: str = "fail",
+    watch: Watch = lambda documents, _: documents,
+) -> Converted:
+    """Write the corpus to `target`, whole or not at all.
+
+    One part becomes one file (or one folder, where the format is one); several become a folder with one file or
+    subfolder each. With `on_error` "fail" any bad record raises `DataError` after all were seen; with "skip" the good
+    ones are written.
+    """
+    problems = Problems()
+    schema = SchemaBuilder()
+    counts: dict[str, int] = {}
+
+    def documents(part: Part) -> Iterator[Document]:
+        read = watch(part.read(problems), part.name)
+        for document in fit_documents(read, format, splitter, policy, problems, str(part.path)):
+            schema.add(document.annotation)
+            counts[part.name] += 1
+            yield document
+
+    def write(part: Part, path: Path) -> None:
+        counts[part.name] = 0
+        format.write(path, documents(part))
+
+    def check() -> None:
+        if on_error == "fail":
+            problems.raise_if_any(SKIP_CURE)
+
+    if len(corpus.parts) == 1 and format.suffix:
+        with replacing_file(target) as draft:
+            write(corpus.parts[0], draft)
+            check()
+        files = [target]
+        if format.companion:
+            name, content = format.companion(schema.build())
+            files.append(target.with_name(f"{target.stem}.{name}"))
+            with replacing_file(files[-1]) as draft:
+                draft.write_text(content, encoding="utf-8")
+        return Converted(counts, tuple(files), problems)
+    if target.suffix and target.suffix == format.suffix and not target.is_dir():
+        names = ", ".join(part.name for part in corpus.parts)
+        raise RelatumError(f"{target}: {corpus.path} has {len(corpus.parts)} parts ({names}); name a folder to write")
+    with new_folder(target) as folder:
+        for part in corpus.parts:
+            alone = len(corpus.parts) == 1
+            path = folder if alone else folder / f"{part.name}{format.suffix}"
+            if not format.suffix:
+                path.mkdir(exist_ok=True)
+            write(part, path)
+        check()
+        if format.companion:
+            name, content = format.companion(schema.build())
+            (folder / name).write_text(content, encoding="utf-8")
+        names = sorted(child.name for child in folder.iterdir())
+    return Converted(counts, tuple(target / name for name in names), problems)

@@ -1,0 +1,116 @@
+"""A corpus on disk: a file, a folder of files, or a folder that is one format by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from relatum.data.formats import Format, get_format, guess_format
+from relatum.data.problems import Problems
+from relatum.errors import FormatError, RelatumError
+from relatum.types import Document
+
+_ORDER = ("train", "dev", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One split of a corpus: a file, or a folder where the format is one."""
+
+    name: str
+    path: Path
+    format: Format
+
+    def read(self, problems: Problems) -> Iterator[Document]:
+        return self.format.read(self.path, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The parts of a corpus, train, dev and test first, and the files of its folder that are none."""
+
+    path: Path
+    parts: tuple[Part, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def format_names(self) -> str:
+        return ", ".join(dict.fromkeys(part.format.name for part in self.parts))
+
+
+def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
+    """Find the parts of a corpus; formats are guessed from the content where none is named."""
+    format = get_format(format_name) if format_name else None
+    if not path.exists():
+        raise RelatumError(f"{path}: no such file or folder")
+    if path.is_file():
+        return Corpus(path, (Part(path.stem, path, format or _guess_file(path)),))
+    whole = format or guess_format(path)
+    if whole is not None and not whole.suffix:
+        parts = _subfolders(path, whole) or [Part(path.resolve().name, path, whole)]
+        return Corpus(path, tuple(sorted(parts, key=_place)))
+    files, skipped = [], []
+    for file in sorted(path.iterdir()):
+        if not file.is_file() or file.name.startswith("."):
+            continue
+        if format is None:
+            found = guess_format(file)
+        else:
+            found = format if file.suffix == format.suffix and not _purpose(file) else None
+        if found is None:
+            skipped.append((file.name, _purpose(file) or "not annotated data in a known format"))
+        else:
+            files.append(Part(file.stem, file, found))
+    if not files:
+        raise FormatError(f"{path}: no annotated data found in this folder; name the format with --from if there is")
+    return Corpus(path, tuple(sorted(files, key=_place)), tuple(skipped))
+
+
+def read_documents(path: Path, format_name: str | None, problems: Problems) -> Iterator[Document]:
+    """All documents of a corpus, part after part."""
+    for part in open_corpus(path, format_name).parts:
+        yield from part.read(problems)
+
+
+def _guess_file(path: Path) -> Format:
+    format = guess_format(path)
+    if format is None:
+        what = "is empty" if path.stat().st_size == 0 else f"is {_purpose(path) or 'in no format that can be guessed'}"
+        raise FormatError(f"{path}: the file {what}; name its format with --from")
+    return format
+
+
+def _subfolders(path: Path, format: Format) -> list[Part]:
+    """The splits of a folder format that has one subfolder a split and no data beside them."""
+    folders = [child for child in path.iterdir() if child.is_dir() and child.name in _ORDER]
+    beside = [child for child in path.iterdir() if child.name not in _ORDER and format.recognise(child)]
+    if beside or any(file.suffix == ".txt" for file in path.iterdir()):
+        return []
+    return [Part(folder.name, folder, format) for folder in folders]
+
+
+def _place(part: Part) -> tuple[int, str]:
+    return (_ORDER.index(part.name) if part.name in _ORDER else len(_ORDER), part.name)
+
+
+def _purpose(path: Path) -> str | None:
+    """What a JSON file is that goes with a corpus without being one."""
+    if path.suffix != ".json":
+        return None
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        if "entity_types" in value or {"entities", "relations"} <= value.keys():
+            return "a file of labels"
+        return "lists of records" if _is_fold(value) else None
+    if isinstance(value, list) and value and all(map(_is_fold, value)):
+        return f"lists of records for {len(value)} folds, to be used with relatum split --lists"
+    return None
+
+
+def _is_fold(value: object) -> bool:
+    return isinstance(value, dict) and "train" in value and all(isinstance(list_, list) for list_ in value.values())

@@ -1,0 +1,74 @@
+"""Finding sentences that stand more than once, in any amount of data and a fixed amount of memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from hashlib import blake2b
+
+_SHOWN_TEXT = 200
+
+
+LISTED = 10_000
+"""How many shared sentences are listed; beyond that they are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSentence:
+    """A sentence found in two parts: its text (its beginning, if long) and the first place in each."""
+
+    text: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """How many different sentences two parts share, and the first of them."""
+
+    count: int
+    sentences: tuple[SharedSentence, ...]
+
+
+class SentenceIndex:
+    """Remembers a fingerprint of every sentence; beyond a cache it lives in a temporary file."""
+
+    def __init__(self) -> None:
+        self._base = sqlite3.connect("")
+        self._base.execute("PRAGMA journal_mode = OFF")
+        self._base.execute("PRAGMA cache_size = -65536")
+        self._base.execute("CREATE TABLE sentences (part TEXT, print BLOB, place TEXT, text TEXT)")
+        self._waiting: list[tuple[str, bytes, str, str]] = []
+
+    def add(self, part: str, place: str, text: str) -> None:
+        shown = text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
+        self._waiting.append((part, blake2b(text.encode(), digest_size=16).digest(), place, shown))
+        if len(self._waiting) == 10_000:
+            self._store()
+
+    def _store(self) -> None:
+        self._base.executemany("INSERT INTO sentences VALUES (?, ?, ?, ?)", self._waiting)
+        self._waiting.clear()
+
+    def distinct(self, part: str | None = None) -> int:
+        """How many different sentences a part has, or the whole."""
+        self._store()
+        where, values = ("WHERE part = ?", (part,)) if part is not None else ("", ())
+        query = f"SELECT count(*) FROM (SELECT DISTINCT print FROM sentences {where})"
+        return int(self._base.execute(query, values).fetchone()[0])
+
+    def shared(self, first: str, second: str) -> Shared:
+        """The different sentences that stand in both parts, in the order of the second."""
+        self._store()
+        joined = """
+            (SELECT print, place, min(rowid) FROM sentences WHERE part = ? GROUP BY print) a JOIN
+            (SELECT print, place, text, min(rowid) AS row FROM sentences WHERE part = ? GROUP BY print) b
+            ON a.print = b.print
+        """
+        count = int(self._base.execute(f"SELECT count(*) FROM {joined}", (first, second)).fetchone()[0])
+        query = f"SELECT b.text, a.place, b.place FROM {joined} ORDER BY b.row LIMIT {LISTED}"
+        rows = self._base.execute(query, (first, second)) if count else ()
+        return Shared(count, tuple(SharedSentence(*row) for row in rows))
+
+    def close(self) -> None:
+        self._base.close()

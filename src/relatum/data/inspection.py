@@ -1,0 +1,162 @@
+"""What is in a corpus: counts, shapes, and what will hurt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from relatum.data.conversion import Watch
+from relatum.data.corpus import Corpus
+from relatum.data.documents import to_examples
+from relatum.data.duplicates import SentenceIndex, Shared
+from relatum.data.fitting import align, crossing_relations, overlapping, split
+from relatum.data.problems import Problems
+from relatum.data.records import BadRecord
+from relatum.data.splitting import Splitter
+from relatum.errors import Problem
+from relatum.schema import Schema, infer_schema
+from relatum.tagging.sequence import SequenceTags
+from relatum.tagging.table import TableTags
+from relatum.types import Annotation, Document, Example
+
+MakeTags = Callable[[Schema], tuple[SequenceTags, TableTags]]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one part holds; all but `distinct` is counted while its documents stream past."""
+
+    format: str
+    documents: int = 0
+    sentences: int = 0
+    distinct: int = 0
+    words: int = 0
+    entities: Counter[str] = field(default_factory=Counter)
+    relations: Counter[str] = field(default_factory=Counter)
+    signatures: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    longest: tuple[int, str] = (0, "")
+    overlapping: int = 0
+    discontinuous: int = 0
+    crossing: int = 0
+    lost_entities: Counter[str] = field(default_factory=Counter)
+    lost_relations: Counter[str] = field(default_factory=Counter)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": self.format,
+            "documents": self.documents,
+            "sentences": self.sentences,
+            "distinct_sentences": self.distinct,
+            "words": self.words,
+            "longest_sentence": {"words": self.longest[0], "id": self.longest[1]},
+            "entities": {"total": self.entities.total(), "types": dict(self.entities.most_common())},
+            "relations": {"total": self.relations.total(), "types": dict(self.relations.most_common())},
+            "signatures": [
+                {"relation": label, "head": head, "tail": tail, "count": count}
+                for (label, head, tail), count in self.signatures.most_common()
+            ],
+            "overlapping_entities": self.overlapping,
+            "discontinuous_entities": self.discontinuous,
+            "crossing_relations": self.crossing,
+            "untaggable_entities": dict(self.lost_entities.most_common()),
+            "untaggable_relations": dict(self.lost_relations.most_common()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The counts of every part, the sentences they share, and what the readers had to say."""
+
+    parts: dict[str, Counts]
+    distinct: int
+    shared: dict[tuple[str, str], Shared]
+    problems: Problems
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = self.parts.values()
+        return {
+            "parts": {name: counts.to_dict() for name, counts in self.parts.items()},
+            "total": {
+                "documents": sum(counts.documents for counts in parts),
+                "sentences": sum(counts.sentences for counts in parts),
+                "distinct_sentences": self.distinct,
+                "words": sum(counts.words for counts in parts),
+                "entities": sum(counts.entities.total() for counts in parts),
+                "relations": sum(counts.relations.total() for counts in parts),
+            },
+            "shared_sentences": [
+                {
+                    "parts": list(names),
+                    "distinct": found.count,
+                    "sentences": [{"text": s.text, names[0]: s.first, names[1]: s.second} for s in found.sentences],
+                }
+                for names, found in self.shared.items()
+            ],
+            "bad_records": self.problems.count,
+            "problems": [str(problem) for problem in self.problems.kept],
+            "remarks": dict(self.problems.remarks),
+        }
+
+
+def inspect_corpus(
+    corpus: Corpus, splitter: Splitter, make_tags: MakeTags, watch: Watch = lambda documents, _: documents
+) -> Inspection:
+    """Count what is in a corpus, in one pass and a fixed amount of memory.
+
+    `make_tags` gives the tags that a model would learn, so that what they cannot say is counted.
+    """
+    problems = Problems()
+    index = SentenceIndex()
+    parts: dict[str, Counts] = {}
+    try:
+        for part in corpus.parts:
+            counts = parts[part.name] = Counts(part.format.name)
+            for document in watch(part.read(problems), part.name):
+                try:
+                    _count(document, part.name, counts, index, splitter, make_tags)
+                except BadRecord as bad:
+                    field = f"document {document.id!r}"
+                    problems.add(Problem(str(part.path), bad.found, bad.expected, field=field))
+            counts.distinct = index.distinct(part.name)
+        shared = {(a, b): index.shared(a, b) for a, b in combinations(parts, 2)}
+        return Inspection(parts, index.distinct(), shared, problems)
+    finally:
+        index.close()
+
+
+def _count(
+    document: Document, part: str, counts: Counts, index: SentenceIndex, splitter: Splitter, make_tags: MakeTags
+) -> None:
+    document = align(split(document, splitter), lambda _what, _times: None)
+    annotation = document.annotation
+    crossing = set(crossing_relations(document))
+    counts.documents += 1
+    counts.overlapping += len(overlapping(annotation.entities))
+    counts.discontinuous += sum(bool(entity.fragments) for entity in annotation.entities)
+    counts.crossing += len(crossing)
+    counts.entities.update(entity.label for entity in annotation.entities)
+    for relation in annotation.relations:
+        counts.relations[relation.label] += 1
+        counts.signatures[relation.label, relation.head.label, relation.tail.label] += 1
+    if crossing:
+        within = tuple(relation for relation in annotation.relations if relation not in crossing)
+        document = replace(document, annotation=Annotation(annotation.entities, within))
+    for example in to_examples(document):
+        n_words = len(example.sentence)
+        counts.sentences += 1
+        counts.words += n_words
+        counts.longest = max(counts.longest, (n_words, example.id), key=lambda pair: pair[0])
+        index.add(part, example.id, " ".join(example.sentence.words))
+        _count_lost(example, counts, make_tags)
+
+
+def _count_lost(example: Example, counts: Counts, make_tags: MakeTags) -> None:
+    """Add the reason for each entity and relation of a sentence that its tags cannot say."""
+    if example.gold.entities:
+        n_words = len(example.sentence)
+        sequence, table = make_tags(infer_schema([example.gold]))
+        counts.lost_entities.update(lost.reason for lost in sequence.encode(example.gold.entities, n_words).lost)
+        counts.lost_relations.update(lost.reason for lost in table.encode(example.gold, n_words).lost)

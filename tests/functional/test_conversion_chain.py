@@ -1,0 +1,107 @@
+"""Annotations come back identical after a journey through every format that can hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relatum.data.conversion import convert
+from relatum.data.corpus import open_corpus
+from relatum.data.documents import to_examples
+from relatum.data.fitting import Policy, split
+from relatum.data.formats import FORMATS, get_format
+from relatum.data.problems import Problems
+from relatum.data.splitting import Splitter, make_splitter
+from relatum.types import Annotation, Document
+
+BY_SPACES = make_splitter("whitespace", "lines")
+BY_RULES = make_splitter("rules", "rules")
+
+SENTENCES = ("jsonl", "spert", "scierc", "brat", "label-studio", "docbin", "ace", "corp", "table-sequence", "jsonl")
+DOCUMENTS = ("jsonl", "brat", "label-studio", "docbin", "ace", "scierc", "jsonl")
+TEXTS = ("brat", "label-studio", "docbin", "ace", "jsonl")
+
+
+def journey(start: Path, names: tuple[str, ...], folder: Path, splitter: Splitter) -> dict[str, list[Document]]:
+    """The corpus after a conversion into each format in turn, read back by part; no bad record is allowed."""
+    here = start
+    for number, name in enumerate(names):
+        format = get_format(name)
+        there = folder / f"{number}-{name}{format.suffix if here.is_file() else ''}"
+        corpus = open_corpus(here, names[number - 1] if number else None)
+        assert convert(corpus, there, format, splitter, Policy()).problems.count == 0
+        here = there
+    return read(here)
+
+
+def read(path: Path) -> dict[str, list[Document]]:
+    problems = Problems()
+    found = {part.name: list(part.read(problems)) for part in open_corpus(path).parts}
+    assert problems.count == 0
+    return found
+
+
+def sentences(parts: dict[str, list[Document]]) -> dict[str, list[tuple[tuple[str, ...], Annotation]]]:
+    """Words and annotation of every sentence, in order: what a model would see."""
+    return {
+        name: [
+            (example.sentence.words, example.gold)
+            for document in documents
+            for example in to_examples(split(document, BY_SPACES))
+        ]
+        for name, documents in parts.items()
+    }
+
+
+def texts(parts: dict[str, list[Document]]) -> dict[str, list[tuple[str, Annotation]]]:
+    return {name: [(d.text, d.annotation) for d in documents] for name, documents in parts.items()}
+
+
+def test_chains_together_pass_through_every_format() -> None:
+    assert {*SENTENCES, *DOCUMENTS, *TEXTS} == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", ["news", "drugs"])
+def test_raw_text_survives_every_text_format(examples_folder: Path, tmp_path: Path, name: str) -> None:
+    before = read(examples_folder / name)
+    after = journey(examples_folder / name, TEXTS, tmp_path, BY_RULES)
+    assert texts(after) == texts(before)
+    assert [d.id for d in after["train"]] == [d.id for d in before["train"]]
+
+
+@pytest.mark.parametrize("name", ["news", "drugs"])
+def test_sentences_survive_every_format(examples_folder: Path, tmp_path: Path, name: str) -> None:
+    split_once = tmp_path / "split"
+    convert(open_corpus(examples_folder / name), split_once, get_format("spert"), BY_RULES, Policy())
+    before = sentences(read(split_once))
+    assert sum(len(part) for part in before.values()) > 100
+    assert sentences(journey(split_once, SENTENCES, tmp_path, BY_SPACES)) == before
+
+
+@pytest.mark.slow
+def test_conll04_survives_every_format(shared_data: Path, tmp_path: Path) -> None:
+    before = sentences(read(shared_data / "conll04"))
+    assert sum(len(part) for part in before.values()) == 1441
+    assert sentences(journey(shared_data / "conll04", SENTENCES, tmp_path, BY_SPACES)) == before
+
+
+@pytest.mark.slow
+def test_ade_survives_every_format(shared_data: Path, tmp_path: Path) -> None:
+    before = sentences(read(shared_data / "ade"))
+    assert len(before["all"]) == 4152
+    after = journey(shared_data / "ade" / "all.jsonl", SENTENCES, tmp_path, BY_SPACES)
+    assert list(sentences(after).values()) == [before["all"]]
+
+
+@pytest.mark.slow
+def test_scierc_survives_every_format_for_documents(shared_data: Path, tmp_path: Path) -> None:
+    before = read(shared_data / "scierc")
+    after = journey(shared_data / "scierc", DOCUMENTS, tmp_path, BY_SPACES)
+    assert sentences(after) == sentences(before)
+    assert sum(len(part) for part in sentences(after).values()) == 2687
+    for name, documents in before.items():
+        assert [d.id for d in after[name]] == [d.id for d in documents]
+        assert [{frozenset(c) for c in d.clusters} for d in after[name]] == [
+            {frozenset(c) for c in d.clusters} for d in documents
+        ]
