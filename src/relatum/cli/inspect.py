@@ -30,7 +30,8 @@ def inspect(
 ) -> None:
     """Count documents, sentences, entities and relations, and show what will hurt.
 
-    Entities and relations that the tags of a model cannot say are counted for the tagging in the configuration. Bad records are reported, left out, and end the command with status 1.
+    Entities and relations that the tags of a model cannot say are counted for the tagging in the configuration. Bad
+    records are reported, left out, and end the command with status 1.
     """
     import json
 

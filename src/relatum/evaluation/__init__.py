@@ -1,1 +1,5 @@
+"""Scores: exact matches counted, averaged, given intervals, compared and shown.
 
+`metrics.evaluate` is the way in. `matching` says what is right, `pairing` brings gold and predicted documents together,
+`significance` says how far a score can be trusted, `report` gathers it all and `tables` shows it.
+"""

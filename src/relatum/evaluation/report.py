@@ -1,0 +1,74 @@
+"""All that is said about one or two systems: scores, intervals, comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from relatum.evaluation.matching import count
+from relatum.evaluation.metrics import MacroOver, Scores, evaluate
+from relatum.schema import Schema
+from relatum.types import Annotation
+
+if TYPE_CHECKING:
+    from relatum.evaluation.significance import Comparison, Intervals
+
+N_RESAMPLES = 1000
+"""Resamples and swaps of a comparison for which no number is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemReport:
+    """The scores of one system, with intervals where they were asked for."""
+
+    scores: Scores
+    intervals: Intervals | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        added = {"intervals": self.intervals.to_dict()} if self.intervals else {}
+        return {**self.scores.to_dict(), **added}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One system; or two, and how they compare."""
+
+    systems: tuple[SystemReport, ...]
+    comparison: Comparison | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """One system's record by itself; two as "a" and "b", with their "comparison"."""
+        records = [system.to_dict() for system in self.systems]
+        if self.comparison is None:
+            return records[0]
+        return {"a": records[0], "b": records[1], "comparison": self.comparison.to_dict()}
+
+
+def make_report(
+    systems: Sequence[Sequence[tuple[Annotation, Annotation]]],
+    schema: Schema | None = None,
+    macro_over: MacroOver = "gold",
+    n_resamples: int | None = None,
+    seed: int = 0,
+) -> Report:
+    """Score one system, or score and compare two; each is given as pairs of gold and predicted, a pair a document.
+
+    Scores get intervals where `n_resamples` is given.
+    """
+    if len(systems) not in (1, 2):
+        raise ValueError(f"a report is about one system or two, not {len(systems)}")
+    scores = [evaluate(pairs, schema, macro_over) for pairs in systems]
+    if len(systems) == 1 and n_resamples is None:
+        return Report((SystemReport(scores[0]),))
+
+    from relatum.evaluation import significance  # brings numpy, which plain scores do without
+
+    counts = [[count(gold, predicted, schema) for gold, predicted in pairs] for pairs in systems]
+    intervals: list[Intervals | None] = [None] * len(systems)
+    if n_resamples is not None:
+        intervals = [significance.bootstrap(of_system, schema, macro_over, n_resamples, seed) for of_system in counts]
+    comparison = None
+    if len(systems) == 2:
+        comparison = significance.compare(counts[0], counts[1], schema, macro_over, n_resamples or N_RESAMPLES, seed)
+    return Report(tuple(map(SystemReport, scores, intervals)), comparison)
