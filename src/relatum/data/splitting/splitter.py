@@ -1,0 +1,113 @@
+"""A way of splitting text, put together from a rule for words and a rule for sentences."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
+from operator import attrgetter
+
+from relatum.data.splitting.sentences import one_sentence, split_lines, split_sentences
+from relatum.data.splitting.words import split_whitespace, split_words
+from relatum.errors import ConfigError
+from relatum.types import Span
+
+Rule = Callable[[str], list[Span]]
+
+WORD_RULES: Mapping[str, Rule] = {"rules": split_words, "whitespace": split_whitespace}
+SENTENCE_RULES: Mapping[str, Rule] = {"rules": split_sentences, "lines": split_lines, "none": one_sentence}
+_TRUSTED = {"words": tuple(WORD_RULES.values()), "sentences": tuple(SENTENCE_RULES.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """Two rules, each from a text to ranges of its characters, in order and without overlap."""
+
+    words: Rule = split_words
+    sentences: Rule = split_sentences
+
+    def split(self, text: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+        """The words, in characters of the text, and the sentences, as ranges of words.
+
+        A word that crosses the end of a sentence is cut there; a sentence without words leaves no trace.
+        """
+        words = _apply("words", self.words, text)
+        found: list[Span] = []
+        ranges: list[Span] = []
+        at = 0
+        for sentence in _apply("sentences", self.sentences, text):
+            first, stop = len(found), bisect_left(words, sentence.end, at, key=attrgetter("start"))
+            if at == stop:
+                continue
+            if words[at].start < sentence.start:
+                break
+            found += words[at:stop]
+            at = stop
+            if (last := found[-1]).end > sentence.end:
+                found[-1] = Span(last.start, sentence.end)
+                at -= 1
+                words[at] = Span(sentence.end, last.end)
+            ranges.append(Span(first, len(found)))
+        if at < len(words):
+            left = words[at]
+            raise _bad("sentences", self.sentences, f"left out {_place(left, text)}", "a sentence for every word")
+        return tuple(found), tuple(ranges)
+
+
+def make_splitter(words: str = "rules", sentences: str = "rules") -> Splitter:
+    """A splitter by the names of its rules, or with the user's own functions, named `package.module:function`."""
+    return Splitter(_find("words", words, WORD_RULES), _find("sentences", sentences, SENTENCE_RULES))
+
+
+def _find(setting: str, name: str, known: Mapping[str, Rule]) -> Rule:
+    if name in known:
+        return known[name]
+    module, colon, path = name.partition(":")
+    if not (colon and module and path):
+        names = ", ".join(map(repr, known))
+        raise ConfigError(f"{setting} = {name!r}: unknown; use {names}, or 'package.module:function' for your own")
+    try:
+        found: object = import_module(module)
+    except Exception as error:
+        cure = f"check that `python -c 'import {module}'` works here (installed, or its folder in PYTHONPATH)"
+        raise ConfigError(f"{setting} = {name!r}: {type(error).__name__}: {error}; {cure}") from error
+    try:
+        found = reduce(getattr, path.split("."), found)
+    except AttributeError as error:
+        raise ConfigError(f"{setting} = {name!r}: {error}; name a function of that module") from error
+    if not callable(found):
+        raise ConfigError(f"{setting} = {name!r}: found {type(found).__name__}; name a function from str to list[Span]")
+    return found
+
+
+def _apply(setting: str, rule: Rule, text: str) -> list[Span]:
+    """What the rule gives, checked where it is not one of ours."""
+    if rule in _TRUSTED[setting]:
+        return rule(text)
+    try:
+        spans = list(rule(text))
+    except Exception as error:
+        raise _bad(setting, rule, f"failed: {type(error).__name__}: {error}", "a list of Span for any text") from error
+    at = 0
+    for span in spans:
+        if not isinstance(span, Span):
+            raise _bad(setting, rule, f"returned {span!r}", "a list of relatum.types.Span")
+        if span.end > len(text):
+            raise _bad(setting, rule, f"returned {span}", f"spans within the text's {len(text)} characters")
+        if span.start < at:
+            raise _bad(setting, rule, f"returned {span} after {at} characters", "spans in order that do not overlap")
+        if setting == "words" and any(map(str.isspace, span.of(text))):
+            raise _bad(setting, rule, f"returned {_place(span, text)}", "words without white space")
+        at = span.end
+    return spans
+
+
+def _place(span: Span, text: str) -> str:
+    return f"{span.of(text)[:40]!r} at [{span.start}, {span.end})"
+
+
+def _bad(setting: str, rule: Rule, found: str, expected: str) -> ConfigError:
+    name = f"{getattr(rule, '__module__', '?')}:{getattr(rule, '__qualname__', type(rule).__qualname__)}"
+    return ConfigError(f"{setting} = {name!r} {found}; expected {expected}")
