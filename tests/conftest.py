@@ -1,0 +1,28 @@
+"""Folders that many tests read from, and how property tests run."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A slow or busy machine must not fail a property.
+settings.register_profile("relatum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("relatum")
+
+
+@pytest.fixture(scope="session")
+def examples_folder() -> Path:
+    """The corpora that come with the repository."""
+    return Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The published corpora, where the environment variable RELATUM_DATA says they are; skips the test elsewhere."""
+    folder = os.environ.get("RELATUM_DATA")
+    if not folder:
+        pytest.skip("RELATUM_DATA is not set; it names the folder with conll04, ade and scierc")
+    if not Path(folder).is_dir():
+        pytest.skip(f"RELATUM_DATA names {folder}, which is not a folder")
+    return Path(folder)
