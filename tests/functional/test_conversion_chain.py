@@ -13,13 +13,14 @@ from relatum.data.fitting import Policy, split
 from relatum.data.formats import FORMATS, get_format
 from relatum.data.problems import Problems
 from relatum.data.splitting import Splitter, make_splitter
-from relatum.types import Annotation, Document
+from relatum.types import Annotation, Document, Span
 
 BY_SPACES = make_splitter("whitespace", "lines")
 BY_RULES = make_splitter("rules", "rules")
 
 SENTENCES = ("jsonl", "spert", "scierc", "brat", "label-studio", "docbin", "ace", "corp", "table-sequence", "jsonl")
 DOCUMENTS = ("jsonl", "brat", "label-studio", "docbin", "ace", "scierc", "jsonl")
+CLUSTERS = ("jsonl", "brat", "docbin", "ace", "scierc")
 TEXTS = ("brat", "label-studio", "docbin", "ace", "jsonl")
 
 
@@ -43,23 +44,35 @@ def read(path: Path) -> dict[str, list[Document]]:
 
 
 def sentences(parts: dict[str, list[Document]]) -> dict[str, list[tuple[tuple[str, ...], Annotation]]]:
-    """Words and annotation of every sentence, in order: what a model would see."""
+    """Words and annotation of every sentence: what a model would see. Folders keep no order, so ids give it."""
     return {
         name: [
-            (example.sentence.words, example.gold)
-            for document in documents
+            (example.sentence.words, in_order(example.gold))
+            for document in sorted(documents, key=lambda document: document.id)
             for example in to_examples(split(document, BY_SPACES))
         ]
         for name, documents in parts.items()
     }
 
 
-def texts(parts: dict[str, list[Document]]) -> dict[str, list[tuple[str, Annotation]]]:
-    return {name: [(d.text, d.annotation) for d in documents] for name, documents in parts.items()}
+def texts(parts: dict[str, list[Document]]) -> dict[str, list[tuple[str, str, Annotation]]]:
+    return {
+        name: sorted(((d.id, d.text, in_order(d.annotation)) for d in documents), key=lambda text: text[0])
+        for name, documents in parts.items()
+    }
+
+
+def in_order(annotation: Annotation) -> Annotation:
+    """The same annotation in the order of the text, which is all that some formats keep."""
+    return Annotation(
+        tuple(sorted(annotation.entities, key=lambda e: (e.span, e.label))),
+        tuple(sorted(annotation.relations, key=lambda r: (r.head.span, r.tail.span, r.label))),
+    )
 
 
 def test_chains_together_pass_through_every_format() -> None:
     assert {*SENTENCES, *DOCUMENTS, *TEXTS} == set(FORMATS)
+    assert set(CLUSTERS) == {name for name, format in FORMATS.items() if format.holds.clusters}
 
 
 @pytest.mark.parametrize("name", ["news", "drugs"])
@@ -67,7 +80,6 @@ def test_raw_text_survives_every_text_format(examples_folder: Path, tmp_path: Pa
     before = read(examples_folder / name)
     after = journey(examples_folder / name, TEXTS, tmp_path, BY_RULES)
     assert texts(after) == texts(before)
-    assert [d.id for d in after["train"]] == [d.id for d in before["train"]]
 
 
 @pytest.mark.parametrize("name", ["news", "drugs"])
@@ -75,7 +87,7 @@ def test_sentences_survive_every_format(examples_folder: Path, tmp_path: Path, n
     split_once = tmp_path / "split"
     convert(open_corpus(examples_folder / name), split_once, get_format("spert"), BY_RULES, Policy())
     before = sentences(read(split_once))
-    assert sum(len(part) for part in before.values()) > 100
+    assert sum(len(part) for part in before.values()) > 60
     assert sentences(journey(split_once, SENTENCES, tmp_path, BY_SPACES)) == before
 
 
@@ -96,12 +108,17 @@ def test_ade_survives_every_format(shared_data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_scierc_survives_every_format_for_documents(shared_data: Path, tmp_path: Path) -> None:
-    before = read(shared_data / "scierc")
-    after = journey(shared_data / "scierc", DOCUMENTS, tmp_path, BY_SPACES)
-    assert sentences(after) == sentences(before)
-    assert sum(len(part) for part in sentences(after).values()) == 2687
-    for name, documents in before.items():
-        assert [d.id for d in after[name]] == [d.id for d in documents]
-        assert [{frozenset(c) for c in d.clusters} for d in after[name]] == [
-            {frozenset(c) for c in d.clusters} for d in documents
-        ]
+    before = sentences(read(shared_data / "scierc"))
+    assert sum(len(part) for part in before.values()) == 2687
+    assert sentences(journey(shared_data / "scierc", DOCUMENTS, tmp_path, BY_SPACES)) == before
+
+
+@pytest.mark.slow
+def test_scierc_clusters_survive_every_format_that_holds_them(shared_data: Path, tmp_path: Path) -> None:
+    def clusters(parts: dict[str, list[Document]]) -> dict[str, set[frozenset[Span]]]:
+        every = [document for documents in parts.values() for document in documents]
+        return {document.id: set(map(frozenset, document.clusters)) for document in every}
+
+    before = clusters(read(shared_data / "scierc"))
+    assert sum(map(len, before.values())) == 1015
+    assert clusters(journey(shared_data / "scierc", CLUSTERS, tmp_path, BY_SPACES)) == before

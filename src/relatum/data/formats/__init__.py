@@ -6,7 +6,12 @@ import difflib
 from pathlib import Path
 
 from relatum.data.formats import (
+    ace,
+    brat,
+    corp,
+    docbin,
     jsonl,
+    label_studio,
     scierc,
     spert,
     table_sequence,
@@ -14,7 +19,20 @@ from relatum.data.formats import (
 from relatum.data.formats.base import Format, Holds
 from relatum.errors import FormatError
 
-FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in (jsonl, spert, table_sequence, scierc)}
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        jsonl.FORMAT,
+        spert.FORMAT,
+        table_sequence.FORMAT,
+        scierc.FORMAT,
+        brat.FORMAT,
+        label_studio.FORMAT,
+        corp.FORMAT,
+        docbin.FORMAT,
+        ace.FORMAT,
+    )
+}
 
 __all__ = ["FORMATS", "Format", "Holds", "get_format", "guess_format"]
 

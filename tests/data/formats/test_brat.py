@@ -1,0 +1,727 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relatum.data.formats.brat import FORMAT
+from relatum.data.problems import Problems
+from relatum.errors import FormatError
+from relatum.schema import RelationType, Schema
+from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
+
+TEXT = "Sony bought Columbia and Tristar Pictures.\nIt paid well.\n"
+
+
+def folder(path: Path, files: dict[str, str | bytes]) -> Path:
+    path.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(path: Path) -> tuple[list[Document], Problems]:
+    problems = Problems()
+    return list(FORMAT.read(path, problems)), problems
+
+
+def read_pair(path: Path, text: str | bytes, lines: str | bytes) -> tuple[Document, Problems]:
+    documents, problems = read(folder(path, {"d.txt": text, "d.ann": lines}))
+    assert [str(problem) for problem in problems.kept] == []
+    (document,) = documents
+    return document, problems
+
+
+def read_bad(path: Path, text: str | bytes, lines: str | bytes) -> list[str]:
+    """The problems of one document, which must not be read, each without its folder."""
+    documents, problems = read(folder(path, {"d.txt": text, "d.ann": lines}))
+    assert documents == []
+    assert problems.count == len(problems.kept)
+    assert not problems.remarks
+    return [str(problem).removeprefix(f"{path}{os.sep}") for problem in problems.kept]
+
+
+def write(path: Path, *documents: Document) -> dict[str, str]:
+    FORMAT.write(path, documents)
+    files = (file for file in path.rglob("*") if file.is_file())
+    return {file.relative_to(path).as_posix(): file.read_bytes().decode() for file in files}
+
+
+def written_and_read(path: Path, *documents: Document) -> list[Document]:
+    FORMAT.write(path, documents)
+    found, problems = read(path)
+    problems.raise_if_any()
+    return found
+
+
+def test_read_takes_entities_relations_and_ids(tmp_path: Path) -> None:
+    lines = "T1\tOrg 0 4\tSony\nR7\tBuys Arg1:T1 Arg2:T5\nT5\tOrg 12 20\tColumbia\n"
+    document, problems = read_pair(tmp_path, TEXT, lines)
+    sony, columbia = Entity(Span(0, 4), "Org"), Entity(Span(12, 20), "Org")
+    assert document == Document("d", TEXT, Annotation((sony, columbia), (Relation(sony, columbia, "Buys"),)))
+    assert [entity.id for entity in document.annotation.entities] == ["T1", "T5"]
+    assert [relation.id for relation in document.annotation.relations] == ["R7"]
+    assert not problems.remarks
+
+
+def test_read_takes_discontinuous_mentions(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, TEXT, "T1\tOrg 12 20;33 41\tColumbia Pictures\n")
+    assert document.annotation.entities == (Entity(Span(12, 41), "Org", (Span(12, 20), Span(33, 41))),)
+    assert not problems.remarks
+
+
+def test_read_accepts_pieces_without_space_between_as_before_brat_1_3(tmp_path: Path) -> None:
+    document, _ = read_pair(tmp_path, TEXT, "T1\tOrg 12 20;33 41\tColumbiaPictures\n")
+    assert len(document.annotation.entities[0].fragments) == 2
+
+
+def test_read_puts_pieces_in_order_and_says_so(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, TEXT, "T1\tOrg 33 41;12 20\tPictures Columbia\n")
+    assert document.annotation.entities == (Entity(Span(12, 41), "Org", (Span(12, 20), Span(33, 41))),)
+    assert problems.remarks == {"mention whose pieces were joined over a line break or put in order": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "reference"),
+    [
+        ("New\nYork", "0 3;4 8", "New York"),
+        ("New  \n\t York", "0 3;8 12", "New York"),
+        ("New\r\n\r\nYork", "0 3;7 11", "New York"),
+        ("NewYork", "0 3;3 7", "New York"),
+        ("New\nYork", "0 8", "New York"),
+    ],
+)
+def test_read_makes_one_mention_of_pieces_around_a_line_break(
+    tmp_path: Path, text: str, pieces: str, reference: str
+) -> None:
+    document, problems = read_pair(tmp_path, text, f"T1\tLoc {pieces}\t{reference}\n")
+    assert document.annotation.entities == (Entity(Span(0, len(text)), "Loc"),)
+    assert bool(problems.remarks) == (";" in pieces)
+
+
+def test_read_keeps_pieces_around_a_mere_space_apart(tmp_path: Path) -> None:
+    document, _ = read_pair(tmp_path, "New York", "T1\tLoc 0 3;4 8\tNew York\n")
+    assert document.annotation.entities[0].fragments == (Span(0, 3), Span(4, 8))
+
+
+def test_read_takes_attributes_of_entities_and_relations(tmp_path: Path) -> None:
+    lines = (
+        "A1\tNegation T1\nT1\tOrg 0 4\tSony\nT2\tOrg 12 20\tColumbia\nR1\tBuys Arg1:T1 Arg2:T2\n"
+        "A2\tConfidence R1 very high\nM1\tSpeculation T2\n"
+    )
+    document, problems = read_pair(tmp_path, TEXT, lines)
+    (sony, columbia), (buys,) = document.annotation.entities, document.annotation.relations
+    assert document.attributes == (
+        Attribute(sony, "Negation"),
+        Attribute(buys, "Confidence", "very high"),
+        Attribute(columbia, "Speculation"),
+    )
+    assert not problems.remarks
+
+
+def test_read_takes_equivalences_as_clusters(tmp_path: Path) -> None:
+    lines = (
+        "*\tEquiv T1 T2\nT1\tOrg 0 4\tSony\nT2\tOrg 43 45\tIt\nT3\tOrg 12 20;33 41\tColumbia Pictures\n*\tEquiv T3\n"
+    )
+    document, _ = read_pair(tmp_path, TEXT, lines)
+    assert document.clusters == ((Span(0, 4), Span(43, 45)), (Span(12, 41),))
+
+
+def test_read_keeps_all_other_lines(tmp_path: Path) -> None:
+    kept = [
+        "E1\tBuy:T2 Buyer:T1",
+        "A1\tNegation E1",
+        "N1\tReference T1 Wikidata:Q41187\tSony",
+        "#1\tAnnotatorNotes T1\tsure\tof it?",
+        "# a word to the reader",
+        "*\tOverlap T1 T2",
+        "*\tEquiv E1 T2",
+        "X9\tsomething else",
+    ]
+    document, problems = read_pair(
+        tmp_path, TEXT, "\n".join(["T1\tOrg 0 4\tSony", *kept, "T2\tBuy 5 11\tbought"]) + "\n"
+    )
+    assert document.metadata == {"brat": kept}
+    assert document.attributes == ()
+    assert document.clusters == ()
+    assert problems.remarks == {"line that is no entity, relation, attribute or equivalence, kept as it is": len(kept)}
+
+
+def test_read_takes_roles_by_name_else_by_order(tmp_path: Path) -> None:
+    lines = (
+        "T1\tOrg 0 4\tSony\nT2\tOrg 12 20\tColumbia\nR1\tA Arg2:T1 Arg1:T2\nR2\tB Buyer:T1 Bought:T2\n"
+        "R3\tC Theme:T2 Cause:T1\n"
+    )
+    document, problems = read_pair(tmp_path, TEXT, lines)
+    found = [(relation.head.id, relation.label, relation.tail.id) for relation in document.annotation.relations]
+    assert found == [("T2", "A", "T1"), ("T1", "B", "T2"), ("T2", "C", "T1")]
+    assert problems.remarks == {"relation with roles other than Arg1 and Arg2: the first was read as the head": 2}
+
+
+def test_read_uses_the_path_as_id_and_passes_over_other_files(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "b/2.txt": "two",
+        "b/2.ann": "",
+        "a#3.x.txt": "one",
+        "a#3.x.ann": "T1\tN 0 3\tone\n",
+        "annotation.conf": "[entities]\n",
+        "b/visual.conf": "",
+        "notes.md": "T1",
+    }
+    documents, problems = read(folder(tmp_path, files))
+    assert [document.id for document in documents] == ["a#3.x", "b/2"]
+    assert documents[0].annotation.entities == (Entity(Span(0, 3), "N"),)
+    assert problems.count == 0
+    assert not problems.remarks
+
+
+def test_read_takes_a_text_without_annotation_and_says_so(tmp_path: Path) -> None:
+    documents, problems = read(folder(tmp_path, {"d.txt": "one"}))
+    assert documents == [Document("d", "one")]
+    assert problems.remarks == {"text without an .ann file, read as a document without annotation": 1}
+    assert problems.count == 0
+
+
+def test_read_reports_an_annotation_without_text(tmp_path: Path) -> None:
+    documents, problems = read(folder(tmp_path, {"d.ann": "T1\tN 0 3\tone\n", "e.txt": "", "e.ann": ""}))
+    assert [document.id for document in documents] == ["e"]
+    assert str(problems.kept[0]) == f"{tmp_path / 'd.ann'}: found no text file beside it; expected its text in d.txt"
+
+
+def test_read_reports_a_path_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("T1")
+    for name, found in (("f", "a file"), ("g", "nothing")):
+        documents, problems = read(tmp_path / name)
+        assert documents == []
+        assert problems.kept[0].found == found
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            "T1\tOrg 0 4\tSoni\n",
+            ["d.ann:1, T1: found the text 'Soni'; expected 'Sony', the characters [0, 4) of the .txt"],
+        ),
+        (
+            "T1\tOrg 0 4;12 20\tSony Pictures\n",
+            [
+                "d.ann:1, T1: found the text 'Sony Pictures'; expected 'Sony Columbia', "
+                "the characters [0, 4), [12, 20) of the .txt"
+            ],
+        ),
+        (
+            "\nT1\tOrg -1 4\tSony\n",
+            [f"d.ann:2, T1: found the characters [-1, 4); expected 0 <= start < end <= {len(TEXT)}"],
+        ),
+        (
+            "T1\tOrg 4 0\tSony\n",
+            [f"d.ann:1, T1: found the characters [4, 0); expected 0 <= start < end <= {len(TEXT)}"],
+        ),
+        (
+            "T1\tOrg 4 4\t\n",
+            [f"d.ann:1, T1: found the characters [4, 4); expected 0 <= start < end <= {len(TEXT)}"],
+        ),
+        (
+            "T1\tOrg 50 999\tSony\n",
+            [f"d.ann:1, T1: found the characters [50, 999); expected 0 <= start < end <= {len(TEXT)}"],
+        ),
+        (
+            "T1\tOrg 0 4;2 6\tSony ny b\n",
+            ['d.ann:1, T1: found "0 4;2 6"; expected pieces that do not overlap'],
+        ),
+        (
+            "T1\tOrg 0 4\tSony\nT1\tOrg 12 20\tColumbia\n",
+            ["d.ann:2, T1: found the id T1 again; expected ids that differ"],
+        ),
+        (
+            "T1\tOrg 0 4\tSony\nR1\tBuys Arg1:T1 Arg2:E1\nE1\tBuy:T1\n",
+            [
+                "d.ann:2, R1: found E1, an event; expected the id of a text-bound annotation (T1, T2, …) of this file",
+            ],
+        ),
+        (
+            "T1\tOrg 0 4\tSony\nR1\tBuys Arg1:T1 Arg2:T9\n*\tEquiv T1 T8\nA1\tNegation T7\n",
+            [
+                "d.ann:2, R1: found T9, which is not in this file; "
+                "expected the id of a text-bound annotation (T1, T2, …) of this file",
+                "d.ann:3: found T8, which is not in this file; "
+                "expected the id of a text-bound annotation (T1, T2, …) of this file",
+                "d.ann:4, A1: found T7, which is not in this file; expected the id of an entity, relation or event",
+            ],
+        ),
+        (
+            "T1\tOrg 0 4\tSony\nR1\tBuys Arg1:T1 Arg1:T1\n",
+            ['d.ann:2, R1: found "Buys Arg1:T1 Arg1:T1"; expected TYPE Arg1:ID Arg2:ID, or two other roles'],
+        ),
+    ],
+)
+def test_read_reports_what_is_wrong_with_a_line(tmp_path: Path, lines: str, expected: list[str]) -> None:
+    assert read_bad(tmp_path, TEXT, lines) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "T1 Org 0 4 Sony",
+        "T1\tOrg 0 4 Sony",
+        "T1\tOrg 0 4",
+        "T1\tOrg\t0\t4\tSony",
+        "T1\tOrg 0\tSony",
+        "T1\tOrg 0 4;\tSony",
+        "T1\tOrg 0.0 4.0\tSony",
+        "T1\t0 4\tSony",
+        f"T1\tOrg 0 {'9' * 5000}\tSony",
+        "T\tOrg 0 4\tSony",
+        "Tx\tOrg 0 4\tSony",
+        "\tOrg 0 4\tSony",
+        " T1\tOrg 0 4\tSony",
+        "\ufeffT1\tOrg 0 4\tSony",
+        "R1\t",
+        "R1\tBuys",
+        "R1\tBuys Arg1:T0",
+        "R1\tBuys Arg1 Arg2",
+        "R1\tBuys Arg1:T0 Arg2:T0 Arg3:T0",
+        "R1\tBuys :T0 Arg2:T0",
+        "R1\tBuys Arg1: Arg2:T0",
+        "A1\tNegation",
+        "A1\t",
+        "A1",
+        "*\tEquiv",
+        "just words",
+    ],
+)
+def test_read_reports_lines_of_another_shape(tmp_path: Path, line: str) -> None:
+    (problem,) = read_bad(tmp_path, TEXT, f"T0\tOrg 0 4\tSony\n{line}\n")
+    assert problem.startswith("d.ann:2")
+
+
+def test_read_reports_every_bad_line_of_a_document_but_nothing_that_only_follows(tmp_path: Path) -> None:
+    lines = (
+        "T1\tOrg 0 4\tSoni\nT2\tOrg 12 20\tColumbia\nR1\tBuys Arg1:T1 Arg2:T2\nR2\tBuys Arg1:T2\nA1\tSure R2\nrest\n"
+    )
+    assert [re.split("[,:]", line)[1] for line in read_bad(tmp_path, TEXT, lines)] == ["1", "4", "6"]
+
+
+def test_read_goes_on_after_a_bad_document(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {"a.txt": "x", "a.ann": "T1\tN 0 9\tx\n", "b.txt": "x", "b.ann": "T1\tN 0 1\tx\n"}
+    documents, problems = read(folder(tmp_path, files))
+    assert [document.id for document in documents] == ["b"]
+    assert problems.count == 1
+
+
+def test_read_counts_raw_characters_of_crlf_where_the_texts_fit(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, "One.\r\nTwo.\r\n", "T1\tN 6 9\tTwo\r\n")
+    assert document.text == "One.\r\nTwo.\r\n"
+    assert document.annotation.entities[0].span.of(document.text) == "Two"
+    assert not problems.remarks
+
+
+def test_read_counts_crlf_as_one_where_only_that_fits(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, "One.\r\nTwo.\r\n", "T1\tN 0 3\tOne\nT2\tN 5 8\tTwo\n")
+    assert document.text == "One.\nTwo.\n"
+    assert document.annotation.entities == (Entity(Span(0, 3), "N"), Entity(Span(5, 8), "N"))
+    assert problems.remarks == {"text whose offsets count CRLF as one character: its line ends were read as LF": 1}
+
+
+def test_read_reports_raw_offsets_where_neither_way_of_counting_fits(tmp_path: Path) -> None:
+    problems = read_bad(tmp_path, "One.\r\nTwo.\r\n", "T1\tN 0 3\tOne\nT2\tN 7 10\tTwo\n")
+    assert problems == ["d.ann:2, T2: found the text 'Two'; expected 'wo.', the characters [7, 10) of the .txt"]
+
+
+def test_read_passes_over_byte_order_marks(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, "\ufeffOne", "\ufeffT1\tN 0 3\tOne\n")
+    assert document == Document("d", "One", Annotation((Entity(Span(0, 3), "N"),)))
+    assert not problems.remarks
+
+
+def test_read_counts_a_byte_order_mark_where_only_that_fits(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, "\ufeffOne.\r\nTwo", "T1\tN 1 4\tOne\nT2\tN 6 9\tTwo\n")
+    assert document.text == "One.\nTwo"
+    assert [entity.span.of(document.text) for entity in document.annotation.entities] == ["One", "Two"]
+    assert len(problems.remarks) == 2
+
+
+@pytest.mark.parametrize("content", [b"caf\xe9", b"\xff\xfeO\x00n\x00", b"\xed\xa0\x80"])
+def test_read_reports_files_that_are_not_utf8(tmp_path: Path, content: bytes) -> None:
+    assert read_bad(tmp_path, content, "")[0].startswith("d.txt")
+    assert read_bad(tmp_path, "One", b"T1\tN 0 3\tOne\n" + content)[0].startswith("d.ann")
+
+
+def test_read_reports_file_names_that_cannot_be_ids(tmp_path: Path) -> None:
+    folder(tmp_path, {".txt": "x", "b/.ann": "", "c.txt": ""})
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).write_bytes(b"")
+    documents, problems = read(tmp_path)
+    assert [document.id for document in documents] == ["c"]
+    assert [problem.found for problem in problems.kept] == ["a file name that cannot be an id"] * 3
+    "".join(map(str, problems.kept)).encode()
+
+
+def test_read_reports_two_names_for_one_id(tmp_path: Path) -> None:
+    documents, problems = read(folder(tmp_path, {"A.txt": "x", "%41.txt": "y"}))
+    assert [document.text for document in documents] == ["y"]
+    assert problems.kept[0].found == 'the id "A" again (first of %41.txt)'
+
+
+def test_read_reports_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    folder(tmp_path, {"d.ann": "", "e.txt": ""})
+    (tmp_path / "d.txt").mkdir()
+    (tmp_path / "f.txt").symlink_to(tmp_path / "gone")
+    documents, problems = read(tmp_path)
+    assert [document.id for document in documents] == ["e"]
+    assert problems.count == 2
+
+
+def test_read_reports_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, _: Problems) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("relatum.data.formats.brat.read_text", refuse)
+    (problem,) = read_bad(tmp_path, TEXT, "")
+    assert problem == "d.txt: found Permission denied; expected a file that can be read"
+
+
+@pytest.mark.parametrize(
+    "content", ["[1]", "{", '{"a": "\\ud800"}', b"\xff", "[" * 100_000, '{"a":' * 900 + "1" + "}" * 900]
+)
+def test_read_reports_metadata_that_is_no_json_object(tmp_path: Path, content: str | bytes) -> None:
+    documents, problems = read(folder(tmp_path, {"d.txt": "x", "d.ann": "", "d.metadata.json": content}))
+    assert len(documents) + problems.count == 1
+    assert problems.count == 1 or json.loads(content) == documents[0].metadata
+
+
+def test_recognise_looks_for_ann_files(tmp_path: Path) -> None:
+    assert FORMAT.recognise(folder(tmp_path / "a", {"x/y/d.ann": ""}))
+    assert not FORMAT.recognise(folder(tmp_path / "b", {"d.txt": "", "d.ann.bak": ""}))
+    assert not FORMAT.recognise(folder(tmp_path / "c", {}))
+    assert not FORMAT.recognise(folder(tmp_path / "d", {"d.ann": ""}) / "d.ann")
+    assert not FORMAT.recognise(tmp_path / "nothing\0here")
+
+
+def test_write_makes_the_exact_files(tmp_path: Path) -> None:
+    text = "Sony bought Columbia\nPictures."
+    sony, buys = Entity(Span(0, 4), "Org", id="T3"), Entity(Span(5, 11), "Buy")
+    columbia = Entity(Span(12, 29), "Org", id="e1")
+    parts = Entity(Span(0, 29), "Odd", (Span(0, 4), Span(21, 29)))
+    relation = Relation(sony, columbia, "Buys", id="R2")
+    document = Document(
+        "news/abc#3",
+        text,
+        Annotation((sony, buys, columbia, parts), (relation, Relation(columbia, buys, "Is"))),
+        clusters=((Span(0, 4), Span(12, 29)),),
+        attributes=(Attribute(sony, "Negation"), Attribute(relation, "Sure", "very much")),
+        metadata={"brat": ["E1\tBuy:T1 Buyer:T3", "A1\tNegation E1", "#1\tAnnotatorNotes T3\tsure"], "year": 1989},
+    )
+    assert write(tmp_path, document) == {
+        "news/abc#3.txt": text,
+        "news/abc#3.ann": (
+            "T3\tOrg 0 4\tSony\n"
+            "T2\tBuy 5 11\tbought\n"  # not T1, which the event names
+            "T4\tOrg 12 20;21 29\tColumbia Pictures\n"
+            "T5\tOdd 0 4;21 29\tSony Pictures\n"
+            "R2\tBuys Arg1:T3 Arg2:T4\n"
+            "R1\tIs Arg1:T4 Arg2:T2\n"
+            "A2\tNegation T3\n"
+            "A3\tSure R2 very much\n"
+            "*\tEquiv T3 T4\n"
+            "E1\tBuy:T1 Buyer:T3\n"
+            "A1\tNegation E1\n"
+            "#1\tAnnotatorNotes T3\tsure\n"
+        ),
+        "news/abc#3.metadata.json": '{"year": 1989}\n',
+    }
+    assert written_and_read(tmp_path, document) == [document]
+
+
+def test_write_keeps_what_brat_wrote(tmp_path: Path) -> None:
+    lines = (
+        "T1\tOrg 0 4\tSony\nT2\tBuy 5 11\tbought\nT3\tOrg 12 20;33 41\tColumbia Pictures\nR1\tOwns Arg1:T1 Arg2:T3\n"
+        "A1\tNegation T1\n*\tEquiv T1 T3\nE1\tBuy:T2 Buyer:T1\n#1\tAnnotatorNotes R1\twhy?\n"
+    )
+    document, _ = read_pair(tmp_path / "a", TEXT, lines)
+    assert write(tmp_path / "b", document) == {"d.txt": TEXT, "d.ann": lines}
+
+
+def test_write_has_every_mention_end_and_begin_on_a_line_as_brat_must(tmp_path: Path) -> None:
+    text = "a b\n\n  c\r\nd"
+    files = write(tmp_path, Document("d", text, Annotation((Entity(Span(0, len(text)), "N"),))))
+    assert files["d.ann"] == "T1\tN 0 3;7 8;10 11\ta b c d\n"
+
+
+def test_write_puts_a_space_for_a_line_break_at_the_edge_of_a_mention(tmp_path: Path) -> None:
+    document = Document("d", "a\nb\n", Annotation((Entity(Span(0, 4), "N"), Entity(Span(3, 4), "M"))))
+    assert write(tmp_path, document)["d.ann"] == "T1\tN 0 4\ta b \nT2\tM 3 4\t \n"
+    assert written_and_read(tmp_path, document) == [document]
+
+
+def test_write_tells_equal_entities_apart(tmp_path: Path) -> None:
+    first, second = Entity(Span(0, 1), "N"), Entity(Span(0, 1), "N")
+    relations = (Relation(second, first, "R"),)
+    document = Document("d", "x", Annotation((first, second), relations), attributes=(Attribute(second, "Yes"),))
+    lines = "T1\tN 0 1\tx\nT2\tN 0 1\tx\nR1\tR Arg1:T2 Arg2:T1\nA1\tYes T2\n"
+    assert write(tmp_path, document)["d.ann"] == lines
+
+
+def test_write_finds_equal_entities_by_id_where_they_are_copies(tmp_path: Path) -> None:
+    first, second = Entity(Span(0, 1), "N", id="T1"), Entity(Span(0, 1), "N", id="T2")
+    relations = (
+        Relation(replace(second), replace(first), "R"),
+        Relation(replace(second, id="x"), replace(second, id=None), "R"),
+    )
+    document = Document("d", "x", Annotation((first, second), relations))
+    assert write(tmp_path, document)["d.ann"].endswith("R1\tR Arg1:T2 Arg2:T1\nR2\tR Arg1:T1 Arg2:T1\n")
+
+
+@pytest.mark.parametrize("label", ["two words", "", "tab\t", "new\nline", "\u2028"])
+def test_write_refuses_names_that_brat_cannot_hold(tmp_path: Path, label: str) -> None:
+    entity = Entity(Span(0, 1), "N")
+    bad = Entity(Span(0, 1), label)
+    for document in (
+        Document("d#1", "x", Annotation((bad,))),
+        Document("d#1", "x", Annotation((entity,), (Relation(entity, entity, label),))),
+        Document("d#1", "x", Annotation((entity,)), attributes=(Attribute(entity, label),)),
+    ):
+        with pytest.raises(FormatError, match=re.escape("document 'd#1': brat cannot hold the ")) as error:
+            FORMAT.write(tmp_path, [document])
+        assert repr(label) in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["", " ", "a\tb", "a\nb", "a\r"])
+def test_write_refuses_attribute_values_that_brat_cannot_hold(tmp_path: Path, value: str) -> None:
+    entity = Entity(Span(0, 1), "N")
+    document = Document("d", "x", Annotation((entity,)), attributes=(Attribute(entity, "Sure", value),))
+    with pytest.raises(FormatError, match="'Sure'"):
+        FORMAT.write(tmp_path, [document])
+
+
+def test_write_refuses_clusters_of_what_is_no_entity(tmp_path: Path) -> None:
+    document = Document("d", "one two", Annotation((Entity(Span(0, 3), "N"),)), clusters=((Span(0, 3), Span(4, 7)),))
+    with pytest.raises(FormatError, match=r"document 'd'.* 'two', the characters \[4, 7\)"):
+        FORMAT.write(tmp_path, [document])
+
+
+def test_write_refuses_two_documents_of_one_id(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match='two documents have the id "d"'):
+        FORMAT.write(tmp_path, [Document("d", "x"), Document("d", "y")])
+
+
+@pytest.mark.parametrize("id", ["", "\ud800", "x" * 252, "é/" * 3000 + "x", "x" * 300 + "/y"])
+def test_write_refuses_ids_that_no_file_name_can_hold(tmp_path: Path, id: str) -> None:
+    with pytest.raises(FormatError, match="document id"):
+        FORMAT.write(tmp_path, [Document(id, "x", metadata={"a": 1})])
+
+
+def test_write_refuses_text_that_is_no_unicode(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="not valid Unicode"):
+        FORMAT.write(tmp_path, [Document("d", "\ud800")])
+
+
+@pytest.mark.parametrize(
+    ("id", "name"),
+    [
+        ("abc#3", "abc#3"),
+        ("a/b c/d", "a/b c/d"),
+        ("/etc/passwd", "%2Fetc/passwd"),
+        ("../x", "%2E%2E/x"),
+        ("a/../x", "a/%2E%2E/x"),
+        ("a/./x", "a/%2E/x"),
+        ("a//b/", "a%2F%2Fb%2F"),
+        ("..", "%2E%2E"),
+        ("/", "%2F"),
+        (".git/x", "%2Egit/x"),
+        ("a./b ", "a%2E/b%20"),
+        ("C:\\x?*", "C%3A%5Cx%3F%2A"),
+        ("50%", "50%25"),
+        ("a%20b", "a%2520b"),
+        ("a\0b\n", "a%00b%0A"),
+        ("x.txt/y.txt", "x%2Etxt/y.txt"),
+        ("x.ANN/y", "x%2EANN/y"),
+        ("Zoë 🙂", "Zoë 🙂"),
+    ],
+)
+def test_write_escapes_ids_and_read_takes_them_back(tmp_path: Path, id: str, name: str) -> None:
+    document = Document(id, "x")
+    assert write(tmp_path / "in", document) == {f"{name}.txt": "x", f"{name}.ann": ""}
+    assert written_and_read(tmp_path / "in", document) == [document]
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_write_keeps_apart_ids_that_differ_only_in_case(tmp_path: Path) -> None:
+    ids = ["Ab", "ab", "aB", "F/x", "f/x", "f/y", "Café", "Cafe\u0301", "x", "x.txt/x", "x.txt"]
+    documents = [Document(id, id) for id in ids]
+    files = write(tmp_path, *documents)
+    assert len({name.casefold() for name in files}) == len(files) == 2 * len(ids)
+    assert {"Ab.txt", "%61%62.txt", "%61%42.txt", "F/x.txt", "%66/x.txt", "%66/y.txt"} <= files.keys()
+    assert sorted(document.id for document in read(tmp_path)[0]) == sorted(ids)
+
+
+def test_read_takes_only_its_own_escapes_for_escapes(tmp_path: Path) -> None:
+    names = ["a%20b", "100%", "%zz", "%FF", "a%2Fb", "%2e%2e"]
+    documents, _ = read(folder(tmp_path, {f"{name}.txt": "" for name in names}))
+    assert sorted(document.id for document in documents) == sorted(["a%20b", "100%", "%zz", "%FF", "a/b", "%2e%2e"])
+
+
+def test_write_streams(tmp_path: Path) -> None:
+    def stream() -> Iterator[Document]:
+        yield Document("a", "x")
+        assert (tmp_path / "a.txt").read_text() == "x"
+        yield Document("b", "y")
+
+    FORMAT.write(tmp_path, stream())
+    assert (tmp_path / "b.ann").exists()
+
+
+def test_write_makes_an_empty_folder_of_no_documents(tmp_path: Path) -> None:
+    FORMAT.write(tmp_path / "new", [])
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], "E1\tx", ["T1\tN 0 1\tx"], ["E1\tx\ny"], ["E1\tx\r"], ["A1\tNo T1"], ["*\tEquiv T1"], ["plain"], [1], ["\t"]],
+)
+def test_write_puts_what_are_no_lines_of_brat_with_the_other_metadata(tmp_path: Path, lines: object) -> None:
+    document = Document("d", "x", metadata={"brat": lines})
+    assert write(tmp_path, document)["d.ann"] == ""
+    assert written_and_read(tmp_path, document) == [document]
+
+
+def test_companion_lists_types_and_arguments() -> None:
+    assert FORMAT.companion is not None
+    schema = Schema(
+        ("Loc", "Org", "Peop"),
+        (RelationType("Lives_In", False, ("Peop",), ("Loc", "Org")), RelationType("Near", True)),
+    )
+    assert FORMAT.companion(schema) == (
+        "annotation.conf",
+        "[entities]\nLoc\nOrg\nPeop\n\n"
+        "[relations]\n"
+        "Lives_In\tArg1:Peop, Arg2:Loc|Org\n"
+        "Near\tArg1:<ENTITY>, Arg2:<ENTITY>, <REL-TYPE>:symmetric\n"
+        "Equiv\tArg1:<ENTITY>, Arg2:<ENTITY>, <REL-TYPE>:symmetric-transitive\n"
+        "<OVERLAP>\tArg1:<ENTITY>, Arg2:<ENTITY>, <OVL-TYPE>:<ANY>\n\n"
+        "[events]\n\n[attributes]\n",
+    )
+    assert FORMAT.companion(Schema(("Loc",), (RelationType("Equiv"),)))[1].count("Equiv") == 1
+
+
+TEXTS = st.text("ab .\n\n\r\t🙂é\ufeff\u2028\x85漢", max_size=25)
+NAMES = st.text(st.characters(exclude_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=6)
+IDS = st.text("aAtx..%//# :\\é🙂\0", min_size=1, max_size=10)
+VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n"), min_size=1).filter(str.strip)
+PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON: st.SearchStrategy[Any] = (
+    PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=5), PLAIN, max_size=2)
+)
+
+
+@st.composite
+def entities(draw: st.DrawFn, text: str) -> Entity:
+    borders = sorted(draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=6)))
+    pieces = [Span(start, end) for start, end in zip(borders[::2], borders[1::2], strict=False)]
+    # Such pieces cannot be told from those that brat makes of a mention that runs over a line break.
+    told_apart = all(not re.fullmatch(r"\s*[\r\n]\s*", text[a.end : b.start]) for a, b in pairwise(pieces))
+    fragments = tuple(pieces) if len(pieces) > 1 and told_apart else ()
+    id = draw(st.none() | st.sampled_from(["T1", "T2", "T03", "e1", "R1", "T4x", "", "T 1"]))
+    return Entity(Span(pieces[0].start, pieces[-1].end), draw(NAMES), fragments, id=id)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    text = draw(TEXTS)
+    mentions = draw(st.lists(entities(text), max_size=5)) if text else []
+    relations, attributes, clusters = [], [], []
+    if mentions:
+        mention = st.sampled_from(mentions)
+        ids = st.none() | st.sampled_from(["R1", "R2", "T1", "x"])
+        relations = draw(st.lists(st.builds(Relation, mention, mention, NAMES, id=ids), max_size=4))
+        targets = st.sampled_from([*mentions, *relations])
+        attributes = draw(st.lists(st.builds(Attribute, targets, NAMES, st.none() | VALUES), max_size=4))
+        clusters = draw(
+            st.lists(st.lists(mention.map(lambda m: m.span), min_size=1, max_size=3).map(tuple), max_size=2)
+        )
+    lines = st.sampled_from(["E1\tB:T1 x:T2", "#1\tNotes T1\t🙂", "N1\tRef T1 a:b", "A1\tNo E1", "*\tEquiv E1 E2"])
+    metadata = draw(st.dictionaries(st.text(max_size=4), JSON, max_size=2))
+    if draw(st.booleans()):
+        metadata["brat"] = draw(st.lists(lines, min_size=1, max_size=3) | JSON)
+    return Document(
+        draw(IDS),
+        text,
+        Annotation(tuple(mentions), tuple(relations)),
+        clusters=tuple(clusters),
+        attributes=tuple(attributes),
+        metadata=metadata,
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(documents(), max_size=2, unique_by=lambda document: document.id))
+def test_written_documents_read_back_equal(written: list[Document]) -> None:
+    with tempfile.TemporaryDirectory() as path:
+        found = written_and_read(Path(path), *written)
+        assert {document.id: document for document in found} == {document.id: document for document in written}
+        assert len(found) == len(written)
+        names = [file.relative_to(path).as_posix() for file in Path(path).rglob("*")]
+        assert len({name.casefold() for name in names}) == len(names)
+
+
+SEEDS = (
+    b"T1\tOrg 0 4\tSony\nT2\tOrg 12 20;33 41\tColumbia Pictures\nR1\tBuys Arg1:T1 Arg2:T2\nA1\tNo T1 x\nM1\tYes R1\n"
+    b"*\tEquiv T1 T2\nE1\tBuy:T2 Buyer:T1\nA2\tNo E1\n#1\tAnnotatorNotes T1\tsure\nN1\tRef T1 W:Q1\tSony\n"
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """The bytes cut short, or with some of them replaced, left out, doubled or put in."""
+    data = bytearray(whole[: draw(st.integers(0, len(whole)))] if draw(st.booleans()) else whole)
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + 6)))
+        put = draw(st.binary(max_size=4) | st.sampled_from([b"\t", b"\n", b" ", b"T1", b"-", b";", b":", b"\r\n"]))
+        data[start:end] = put
+    return bytes(data)
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=60) | damaged(TEXT.encode()),
+    st.binary(max_size=60) | damaged(SEEDS),
+    st.none() | st.binary(max_size=10) | damaged(b'{"a": [1, {"b": null}]}'),
+)
+def test_read_makes_a_document_or_a_problem_of_anything(text: bytes, lines: bytes, extra: bytes | None) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        files: dict[str, str | bytes] = {"d.txt": text, "d.ann": lines}
+        if extra is not None:
+            files["d.metadata.json"] = extra
+        path = folder(Path(name), files)
+        assert FORMAT.recognise(path)
+        found, problems = read(path)
+        assert bool(found) != bool(problems.count)
+        if found:
+            assert written_and_read(Path(name) / "again", *found) == found
+
+
+def test_read_takes_a_line_of_a_megabyte(tmp_path: Path) -> None:
+    text = "x" * 1_000_000
+    document, _ = read_pair(tmp_path, text, f"T1\tN 0 {len(text)}\t{text}\n")
+    assert len(document.annotation.entities[0].span) == len(text)
+    (problem,) = read_bad(tmp_path, text, "T1\t" + text)
+    assert len(problem) < 500
+
+
+def test_write_takes_a_mention_of_a_megabyte_of_blanks(tmp_path: Path) -> None:
+    text = "x" + " " * 1_000_000 + "\nx"
+    document = Document("d", text, Annotation((Entity(Span(0, len(text)), "N"),)))
+    assert written_and_read(tmp_path, document) == [document]
