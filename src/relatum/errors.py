@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SHOWN = 20
-"""How many problems an error message spells out; all are counted."""
+SHOWN = 1000
+"""How many problems are kept and spelt out; beyond that they are only counted, so that memory stays bounded."""
 
 
 class RelatumError(Exception):
@@ -29,7 +29,11 @@ class MissingExtraError(RelatumError):
     """An optional dependency that is not installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
+        self._made_from = purpose, extra
         super().__init__(f"{purpose} needs the extra '{extra}': pip install 'relatum[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return MissingExtraError, self._made_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,13 @@ class DataError(RelatumError):
 
     def __init__(self, problems: Iterable[Problem], cure: str = "") -> None:
         self.problems = tuple(problems)
+        self._cure = cure
         lines = [str(problem) for problem in self.problems[:SHOWN]]
         if len(self.problems) > SHOWN:
             lines.append(f"… and {len(self.problems) - SHOWN} more")
         if cure:
             lines.append(cure)
         super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[object, ...]]:
+        return DataError, (self.problems, self._cure)

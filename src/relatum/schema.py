@@ -38,7 +38,7 @@ class Schema:
             if repeated:
                 raise SchemaError(f"{what} type {repeated[0]!r} stands twice in the schema; remove one")
             if "" in names:
-                raise SchemaError(f"an {what} type has an empty name; give it one")
+                raise SchemaError(f"{'an' if what == 'entity' else 'a'} {what} type has an empty name; give it one")
         for kind in self.relation_types:
             for label in (*kind.head_labels, *kind.tail_labels):
                 if label not in self.entity_types:
@@ -92,30 +92,19 @@ class Schema:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Schema:
         """Read our own `schema.json` or SpERT's `types.json`, whichever the keys say it is."""
-        try:
-            if "entity_types" in record:
-                kinds = tuple(
-                    RelationType(
-                        str(kind["name"]),
-                        bool(kind.get("symmetric", False)),
-                        tuple(map(str, kind.get("head_labels", ()))),
-                        tuple(map(str, kind.get("tail_labels", ()))),
-                    )
-                    for kind in record.get("relation_types", ())
-                )
-                return cls(tuple(map(str, record["entity_types"])), kinds)
-            return cls(
-                tuple(record["entities"]),
-                tuple(
-                    RelationType(name, bool(details.get("symmetric", False)))
-                    for name, details in record["relations"].items()
-                ),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SchemaError(
-                "a schema needs either 'entity_types' and 'relation_types' (our schema.json) or 'entities' and "
-                f"'relations' (SpERT's types.json); reading it failed at {error}"
-            ) from None
+        if "entity_types" in record:
+            _keys(record, "the schema", "entity_types", "relation_types")
+            kinds = _list(record.get("relation_types", []), "relation_types")
+            return cls(_strings(record["entity_types"], "entity_types"), tuple(map(_relation_type, kinds)))
+        entities, relations = record.get("entities"), record.get("relations")
+        if not isinstance(entities, Mapping) or not isinstance(relations, Mapping):
+            raise SchemaError(_SHAPES)
+        types = []
+        for name, details in relations.items():
+            if not isinstance(details, Mapping):
+                raise SchemaError(f"relations.{name}: found {details!r}, expected an object; {_SHAPES}")
+            types.append(RelationType(name, _flag(details.get("symmetric", False), f"relations.{name}.symmetric")))
+        return cls(tuple(entities), tuple(types))
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -130,6 +119,51 @@ class Schema:
             raise SchemaError(f"{path}: not valid JSON: {error}") from None
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
+
+
+_SHAPES = (
+    "a schema needs either 'entity_types' and 'relation_types' (our schema.json) or 'entities' and 'relations' "
+    "(SpERT's types.json)"
+)
+
+
+def _relation_type(value: object) -> RelationType:
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        raise SchemaError(f"relation_types: found {value!r}, expected an object with a name; {_SHAPES}")
+    name = value["name"]
+    _keys(value, f"relation type {name!r}", "name", "symmetric", "head_labels", "tail_labels")
+    return RelationType(
+        name,
+        _flag(value.get("symmetric", False), f"relation type {name!r}, symmetric"),
+        _strings(value.get("head_labels", []), f"relation type {name!r}, head_labels"),
+        _strings(value.get("tail_labels", []), f"relation type {name!r}, tail_labels"),
+    )
+
+
+def _keys(record: Mapping[str, Any], where: str, *known: str) -> None:
+    for key in record:
+        if key not in known:
+            raise SchemaError(f"{where}: found the unknown key {key!r}, expected {', '.join(known)}")
+
+
+def _list(value: object, where: str) -> list[object]:
+    if not isinstance(value, list | tuple):
+        raise SchemaError(f"{where}: found {value!r}, expected a list; {_SHAPES}")
+    return list(value)
+
+
+def _strings(value: object, where: str) -> tuple[str, ...]:
+    items = _list(value, where)
+    for item in items:
+        if not isinstance(item, str):
+            raise SchemaError(f"{where}: found {item!r}, expected a string; {_SHAPES}")
+    return tuple(item for item in items if isinstance(item, str))
+
+
+def _flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise SchemaError(f"{where}: found {value!r}, expected true or false")
+    return value
 
 
 class SchemaBuilder:

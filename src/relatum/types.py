@@ -8,20 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
-    """A half-open, non-empty range of characters or words."""
-
+class _Ends(NamedTuple):
     start: int
     end: int
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
-            raise ValueError(f"a span needs 0 <= start < end, got [{self.start}, {self.end})")
 
-    def __len__(self) -> int:
+class Span(_Ends):
+    """A half-open, non-empty range of characters or words.
+
+    There are more of these than of anything else, so it is a tuple: cheap to make, compare and hash.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, start: int, end: int) -> Span:
+        if not 0 <= start < end:
+            raise ValueError(f"a span needs 0 <= start < end, got [{start}, {end})")
+        return tuple.__new__(cls, (start, end))
+
+    @property
+    def width(self) -> int:
         return self.end - self.start
 
     def overlaps(self, other: Span) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from relatum.data.problems import Problems
-from relatum.errors import SHOWN
 from relatum.types import Document
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ def say(message: str) -> None:
 def warn_about(problems: Problems) -> None:
     """Everything that was skipped, changed or left out."""
     if problems.count:
-        for problem in problems.kept[:SHOWN]:
+        for problem in problems.kept:
             say(str(problem))
-        more = f" (the first {SHOWN} are shown)" if problems.count > SHOWN else ""
+        more = f" (the first {len(problems.kept)} are shown)" if problems.count > len(problems.kept) else ""
         say(f"skipped {problems.count} bad records{more}")
     for line in problems.remark_lines():
         say(line)

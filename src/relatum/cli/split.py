@@ -50,6 +50,7 @@ def split(
     texts = [document.text for document in documents]
     if lists is not None:
         made = partition.load_lists(lists, documents)
+        partition.remark_on_lists(made, documents, problems, str(lists))
     elif folds is not None:
         made = partition.make_folds(texts, folds, dev, seed)
     else:

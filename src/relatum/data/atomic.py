@@ -11,14 +11,19 @@ from pathlib import Path
 
 from relatum.errors import RelatumError
 
+_SUFFIX = ".partial"
+
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and vanishes otherwise."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise RelatumError(f"{path} is a folder; name a file to write")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    if path.exists() and not path.is_file():
+        raise RelatumError(f"{path} is neither a file nor a folder; name a file to write")
+    path = path.resolve()  # a symbolic link stays one
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
     os.close(handle)
     draft = Path(name)
     try:
@@ -37,8 +42,9 @@ def new_folder(path: Path) -> Iterator[Path]:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         what = "is a folder that is not empty" if path.is_dir() else "is a file"
         raise RelatumError(f"{path} {what}; name a new folder, or remove it first")
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    draft = Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent))
     try:
         yield draft
         for file in draft.rglob("*"):
@@ -48,6 +54,11 @@ def new_folder(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _prefix(path: Path) -> str:
+    """The beginning of a hidden name beside the path; names have at most 255 bytes."""
+    return f".{path.name[:50]}."
 
 
 def _sync(path: Path) -> None:

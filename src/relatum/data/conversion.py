@@ -93,8 +93,8 @@ def convert(
                 draft.write_text(content, encoding="utf-8")
         return Converted(counts, tuple(files), problems)
     if target.suffix and target.suffix == format.suffix and not target.is_dir():
-        names = ", ".join(part.name for part in corpus.parts)
-        raise RelatumError(f"{target}: {corpus.path} has {len(corpus.parts)} parts ({names}); name a folder to write")
+        listed = ", ".join(part.name for part in corpus.parts)
+        raise RelatumError(f"{target}: {corpus.path} has {len(corpus.parts)} parts ({listed}); name a folder to write")
     with new_folder(target) as folder:
         for part in corpus.parts:
             alone = len(corpus.parts) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,10 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
         return Corpus(path, tuple(sorted(parts, key=_place)))
     files, skipped = [], []
     for file in sorted(path.iterdir()):
-        if not file.is_file() or file.name.startswith("."):
+        if file.name.startswith("."):
+            continue
+        if not file.is_file():
+            skipped.append((file.name, "a folder" if file.is_dir() else "not a file"))
             continue
         if format is None:
             found = guess_format(file)
@@ -62,10 +66,12 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
         if found is None:
             skipped.append((file.name, _purpose(file) or "not annotated data in a known format"))
         else:
-            files.append(Part(file.stem, file, found))
+            files.append((file, found))
     if not files:
         raise FormatError(f"{path}: no annotated data found in this folder; name the format with --from if there is")
-    return Corpus(path, tuple(sorted(files, key=_place)), tuple(skipped))
+    stems = Counter(file.stem for file, _ in files)
+    parts = [Part(file.stem if stems[file.stem] == 1 else file.name, file, found) for file, found in files]
+    return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped))
 
 
 def read_documents(path: Path, format_name: str | None, problems: Problems) -> Iterator[Document]:
@@ -104,7 +110,7 @@ def _purpose(path: Path) -> str | None:
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
-        if "entity_types" in value or {"entities", "relations"} <= value.keys():
+        if "entity_types" in value or all(isinstance(value.get(key), dict) for key in ("entities", "relations")):
             return "a file of labels"
         return "lists of records" if _is_fold(value) else None
     if isinstance(value, list) and value and all(map(_is_fold, value)):

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, chain, count, pairwise
+from operator import add
 
 from relatum.types import Annotation, Document, Entity, Example, Relation, Sentence, Span
+
+_span = partial(tuple.__new__, Span)
+"""Makes a span of a pair that is known to be good, at no more than the cost of a tuple."""
 
 
 def from_words(
@@ -37,20 +43,19 @@ def join_words(sentences: Sequence[Sequence[str]]) -> tuple[str, tuple[Span, ...
 
     A sentence without words leaves no trace.
     """
-    lines: list[str] = []
-    words: list[Span] = []
-    ranges: list[Span] = []
-    at = 0
-    for sentence in sentences:
-        if not sentence:
-            continue
-        first = len(words)
-        for word in sentence:
-            words.append(Span(at, at + len(word)))
-            at += len(word) + 1
-        ranges.append(Span(first, len(words)))
-        lines.append(" ".join(sentence))
-    return "\n".join(lines), tuple(words), tuple(ranges)
+    full = [sentence for sentence in sentences if sentence]
+    words = list(chain.from_iterable(full))
+    if not all(words):
+        raise ValueError("a word is an empty string")
+    # The end of each word: all characters up to it, and one for the space or newline before each word but the first.
+    ends = list(map(add, accumulate(map(len, words)), count()))
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    borders = [0, *accumulate(map(len, full))]
+    return (
+        "\n".join(map(" ".join, full)),
+        tuple(map(_span, zip(starts, ends, strict=False))),
+        tuple(map(_span, pairwise(borders))),
+    )
 
 
 def split_parts(document: Document) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
@@ -64,15 +69,22 @@ def is_joined(document: Document) -> bool:
     """Whether the text is just the words joined, so that the words alone say everything."""
     if document.words is None or document.sentences is None:
         return False
-    words = [span.of(document.text) for span in document.words]
-    return join_words([words[s.start : s.end] for s in document.sentences])[0] == document.text
+    words = [document.text[start:end] for start, end in document.words]
+    joined = join_words([words[start:end] for start, end in document.sentences])
+    return joined == (document.text, document.words, document.sentences)
 
 
 def map_spans(annotation: Annotation, move: Callable[[Span], Span]) -> Annotation:
     """The same annotation with every span moved."""
+    done: dict[int, Entity] = {}
 
     def moved(entity: Entity) -> Entity:
-        return Entity(move(entity.span), entity.label, tuple(map(move, entity.fragments)), entity.score, entity.id)
+        # The ends of a relation are mostly the very objects that are among the entities.
+        found = done.get(id(entity))
+        if found is None:
+            fragments = tuple(map(move, entity.fragments)) if entity.fragments else ()
+            found = done[id(entity)] = Entity(move(entity.span), entity.label, fragments, entity.score, entity.id)
+        return found
 
     return Annotation(
         tuple(map(moved, annotation.entities)),
@@ -115,15 +127,20 @@ class WordIndex:
         self._ends = [word.end for word in words]
 
     def touching(self, span: Span) -> Span | None:
-        """The words that share a character with the span; None where it covers only white space."""
+        """The words that share a character with the span; None where it lies between words."""
         first = bisect_right(self._ends, span.start)
         last = bisect_left(self._starts, span.end)
         return Span(first, last) if first < last else None
 
-    def exact(self, span: Span) -> Span:
-        """The words under a span that begins and ends with a word; white space around it is passed over."""
+    def is_exact(self, span: Span) -> bool:
+        """Whether the span begins and ends with a word."""
         found = self.touching(span)
-        if found is None or self._starts[found.start] < span.start or self._ends[found.end - 1] > span.end:
+        return found is not None and (self._starts[found.start], self._ends[found.end - 1]) == span
+
+    def exact(self, span: Span) -> Span:
+        """The words under a span that begins and ends with a word."""
+        found = self.touching(span)
+        if found is None or (self._starts[found.start], self._ends[found.end - 1]) != span:
             raise ValueError(f"characters [{span.start}, {span.end}) do not begin and end with a word")
         return found
 
@@ -137,6 +154,14 @@ def word_clusters(document: Document) -> list[list[Span]]:
     """The clusters in words counted from the document's start."""
     index = WordIndex(split_parts(document)[0])
     return [[index.exact(span) for span in cluster] for cluster in document.clusters]
+
+
+def sentence_ids_of(document: Document) -> list[str]:
+    """What each sentence is called when it stands alone: as its document, with a number where there are several."""
+    _, sentences = split_parts(document)
+    if len(sentences) == 1:
+        return [document.id]
+    return [f"{document.id}#{number}" for number in range(1, len(sentences) + 1)]
 
 
 def to_examples(document: Document) -> list[Example]:
@@ -154,6 +179,7 @@ def to_examples(document: Document) -> list[Example]:
         entities[bisect_right(starts, entity.span.start) - 1].append(entity)
     for relation in annotation.relations:
         relations[bisect_right(starts, relation.head.span.start) - 1].append(relation)
+    names = sentence_ids_of(document)
     examples = []
     for number, sentence in enumerate(sentences):
         words = offsets[sentence.start : sentence.end]
@@ -163,7 +189,6 @@ def to_examples(document: Document) -> list[Example]:
             return span.shift(by)
 
         gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
-        name = document.id if len(starts) == 1 else f"{document.id}#{number + 1}"
         examples.append(
             Example(
                 Sentence(
@@ -172,7 +197,7 @@ def to_examples(document: Document) -> list[Example]:
                     document.text[begin:end],
                 ),
                 gold,
-                name,
+                names[number],
             )
         )
     return examples

@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
-from relatum.data.documents import WordIndex, is_joined
+from relatum.data.documents import WordIndex, is_joined, map_spans, sentence_ids_of
 from relatum.data.formats.base import Format
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord
+from relatum.data.records import BadRecord, SeenIds, shorten
 from relatum.data.splitting import Splitter
 from relatum.errors import Problem
 from relatum.types import Annotation, Document, Entity, Relation, Span
@@ -26,24 +27,42 @@ class Policy:
     formats that hold single sentences: "fail" or "drop".
     """
 
-    overlaps: str | None = None
-    crossing: str = "fail"
+    overlaps: Literal["fail", "drop", "keep-longest"] | None = None
+    crossing: Literal["fail", "drop"] = "fail"
 
 
 def fit_documents(
     documents: Iterable[Document], format: Format, splitter: Splitter, policy: Policy, problems: Problems, where: str
 ) -> Iterator[Document]:
     """Documents as `format` can hold them; one that cannot be made to fit becomes a problem at `where`."""
-    for document in documents:
+    sentence_ids = SeenIds()
+    try:
+        for number, document in enumerate(documents, 1):
 
-        def remark(what: str, times: int, document: Document = document) -> None:
-            problems.remark(what, f"{where}, {document.id}", times)
+            def remark(what: str, times: int, document: Document = document) -> None:
+                problems.remark(what, f"{where}, {document.id}", times)
 
-        try:
-            yield fit(document, format, splitter, policy, remark)
-        except BadRecord as bad:
-            field = f"document {document.id!r}" + (f", {bad.field}" if bad.field else "")
-            problems.add(Problem(where, bad.found, bad.expected, field=field))
+            try:
+                fitted = fit(document, format, splitter, policy, remark)
+                if not format.holds.documents:
+                    _check_ids(fitted, sentence_ids, number)
+            except BadRecord as bad:
+                field = f"document {shorten(document.id)}" + (f", {bad.field}" if bad.field else "")
+                problems.add(Problem(where, bad.found, bad.expected, field=field))
+                continue
+            if not format.holds.documents and not fitted.sentences:
+                remark(f"documents without words left out, which {format.title} cannot hold", 1)
+                continue
+            yield fitted
+    finally:
+        sentence_ids.close()
+
+
+def _check_ids(document: Document, seen: SeenIds, number: int) -> None:
+    """Refuse a document whose sentences would get the ids of others."""
+    for name in sentence_ids_of(document):
+        if seen.add(name, number) is not None:
+            raise BadRecord(f"the sentence id {shorten(name)} again", "document ids that give every sentence its own")
 
 
 def fit(
@@ -51,9 +70,14 @@ def fit(
 ) -> Document:
     """One document made to fit; `remark` hears of everything that changed, `BadRecord` says why it cannot be done."""
     holds = format.holds
+    if not holds.clusters and document.clusters:
+        remark(f"clusters left out, which {format.title} cannot hold", len(document.clusters))
+        document = replace(document, clusters=())
+    if holds.words:
+        document = trim(split(document, splitter), remark)
     document = flatten(document, format, policy, remark)
     if holds.words:
-        document = align(split(document, splitter), remark)
+        document = align(document, remark)
         if not holds.text and not is_joined(document):
             remark(f"texts of which {format.title} keeps only the words", 1)
         if not holds.crossing:
@@ -63,6 +87,8 @@ def fit(
             if holds.metadata and document.metadata:
                 remark("documents whose metadata is left out, as it belongs to no single sentence", 1)
     _report_losses(document, format, remark)
+    if format.check:
+        format.check(document)
     return document
 
 
@@ -74,19 +100,51 @@ def split(document: Document, splitter: Splitter) -> Document:
     return replace(document, words=words, sentences=sentences)
 
 
+def trim(document: Document, remark: Callable[[str, int], None]) -> Document:
+    """The document, which has words, with annotations that do not begin or end with white space between them."""
+    text, index = document.text, WordIndex(document.words or ())
+    trimmed = 0
+
+    def move(span: Span) -> Span:
+        nonlocal trimmed
+        if index.is_exact(span):
+            return span
+        inner = span.of(text)
+        start = span.start + len(inner) - len(inner.lstrip())
+        end = span.end - len(inner) + len(inner.rstrip())
+        if start >= end:
+            raise BadRecord(
+                f"{shorten(inner)} at characters [{span.start}, {span.end})", "an annotation that holds a word"
+            )
+        trimmed += (start, end) != span
+        return Span(start, end)
+
+    annotation = map_spans(document.annotation, move)
+    clusters = tuple(tuple(map(move, cluster)) for cluster in document.clusters)
+    if not trimmed:
+        return document
+    remark("annotations with white space at their ends, which words do not have", trimmed)
+    moved: dict[Entity | Relation, Entity | Relation] = {
+        **dict(zip(document.annotation.entities, annotation.entities, strict=True)),
+        **dict(zip(document.annotation.relations, annotation.relations, strict=True)),
+    }
+    attributes = tuple(replace(a, target=moved[a.target]) for a in document.attributes)
+    return replace(document, annotation=annotation, clusters=clusters, attributes=attributes)
+
+
 def align(document: Document, remark: Callable[[str, int], None]) -> Document:
     """The document with words cut where annotations begin or end, and sentences merged where an entity spans two."""
     words, sentences = document.words or (), document.sentences or ()
-    text = document.text
     spans = {piece for entity in document.annotation.entities for piece in entity.pieces()}
     spans.update(span for cluster in document.clusters for span in cluster)
     index = WordIndex(words)
     cuts: dict[int, set[int]] = {}
     for span in spans:
         under = index.touching(span)
-        if under is None:
+        if under is None or span.start < words[under.start].start or words[under.end - 1].end < span.end:
             raise BadRecord(
-                f"{span.of(text)!r} at characters [{span.start}, {span.end})", "an annotation that holds a word"
+                f"{shorten(span.of(document.text))} at characters [{span.start}, {span.end})",
+                "an annotation that begins and ends with a word",
             )
         if words[under.start].start < span.start:
             cuts.setdefault(under.start, set()).add(span.start)
@@ -96,12 +154,7 @@ def align(document: Document, remark: Callable[[str, int], None]) -> Document:
         remark("words cut in two where an annotation begins or ends inside them", sum(map(len, cuts.values())))
         words, sentences = _cut(words, sentences, cuts)
         index = WordIndex(words)
-    remark(
-        "annotations with white space at their ends, which words do not have",
-        sum(text[span.start].isspace() or text[span.end - 1].isspace() for span in spans),
-    )
-    covering = [index.exact(entity.span) for entity in document.annotation.entities]
-    joined = _merge(sentences, covering)
+    joined = _merge(sentences, [index.exact(entity.span) for entity in document.annotation.entities])
     remark("sentences joined because an entity spans both", len(sentences) - len(joined))
     return replace(document, words=words, sentences=joined)
 
@@ -147,8 +200,9 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
     if choice not in ("drop", "keep-longest"):
         one = broken[0] if broken else next(entity for entity in whole if entity in clashing)
         kind = "the discontinuous entity" if broken else "an overlapping entity,"
+        place = f"characters [{one.span.start}, {one.span.end})"
         raise BadRecord(
-            f"{kind} {one.label} {one.span.of(document.text)!r} at characters [{one.span.start}, {one.span.end})",
+            f"{kind} {one.label} {shorten(one.span.of(document.text))} at {place}",
             f"entities that {format.title if not choice else 'the chosen policy'} can hold; "
             "--overlaps drop or keep-longest leaves some out",
         )
@@ -161,22 +215,27 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
 def overlapping(entities: Iterable[Entity]) -> set[Entity]:
     """Entities that share a character with another one; equal entities count as one."""
     found: set[Entity] = set()
-    active: list[Entity] = []
-    for entity in sorted(set(entities), key=lambda e: (e.span.start, -e.span.end, e.label)):
-        active = [other for other in active if other.span.end > entity.span.start]
-        if active:
-            found.add(entity)
-            found.update(active)
-        active.append(entity)
+    active: list[tuple[Span, Entity]] = []
+    pieces = [(piece, entity) for entity in set(entities) for piece in entity.pieces()]
+    for piece, entity in sorted(pieces, key=lambda item: item[0]):
+        active = [item for item in active if item[0].end > piece.start]
+        others = [other for _, other in active if other != entity]
+        if others:
+            found.update(others, [entity])
+        active.append((piece, entity))
     return found
 
 
 def _longest(entities: Iterable[Entity]) -> set[Entity]:
-    kept: list[Entity] = []
-    for entity in sorted(dict.fromkeys(entities), key=lambda e: (-len(e.span), e.span.start)):
-        if not any(entity.span.overlaps(other.span) for other in kept):
-            kept.append(entity)
-    return set(kept)
+    """Entities taken from the longest to the shortest, the first of equal ones, as long as they overlap none taken."""
+    kept: set[Entity] = set()
+    taken: list[Span] = []  # in the order of the text, so that only two neighbours can be in the way
+    for entity in sorted(dict.fromkeys(entities), key=lambda e: (-e.span.width, e.span.start)):
+        place = bisect_right(taken, entity.span)
+        if not any(entity.span.overlaps(other) for other in taken[max(place - 1, 0) : place + 1]):
+            taken.insert(place, entity.span)
+            kept.add(entity)
+    return kept
 
 
 def keep_entities(document: Document, kept: set[Entity], remark: Callable[[str, int], None]) -> Document:
@@ -213,8 +272,8 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
     if policy.crossing == "fail":
         one = crossing[0]
         raise BadRecord(
-            f"the relation {one.label} between sentences, from {one.head.span.of(document.text)!r} "
-            f"to {one.tail.span.of(document.text)!r}",
+            f"the relation {one.label} between sentences, from {shorten(one.head.span.of(document.text))} "
+            f"to {shorten(one.tail.span.of(document.text))}",
             f"relations inside one sentence, as {format.title} holds single sentences; --crossing drop leaves them out",
         )
     remark("relations between sentences left out", len(crossing))
@@ -225,12 +284,15 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
 
 def _report_losses(document: Document, format: Format, remark: Callable[[str, int], None]) -> None:
     holds, annotation = format.holds, document.annotation
-    if not holds.clusters:
-        remark(f"clusters left out, which {format.title} cannot hold", len(document.clusters))
     if not holds.attributes:
         remark(f"attributes left out, which {format.title} cannot hold", len(document.attributes))
+    remark(
+        f"metadata left out, under keys that {format.title} has for itself",
+        sum(key in format.keys for key in document.metadata),
+    )
     if not holds.metadata and document.metadata:
         remark(f"documents whose metadata is left out, which {format.title} cannot hold", 1)
     if not holds.scores:
-        scored = sum(item.score is not None for item in (*annotation.entities, *annotation.relations))
+        scores = [*(e.score for e in annotation.entities), *(r.score for r in annotation.relations)]
+        scored = sum(score is not None for score in scores)
         remark(f"scores left out, which {format.title} cannot hold", scored)

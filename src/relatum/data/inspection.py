@@ -12,7 +12,7 @@ from relatum.data.conversion import Watch
 from relatum.data.corpus import Corpus
 from relatum.data.documents import to_examples
 from relatum.data.duplicates import SentenceIndex, Shared
-from relatum.data.fitting import align, crossing_relations, overlapping, split
+from relatum.data.fitting import align, crossing_relations, overlapping, split, trim
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord
 from relatum.data.splitting import Splitter
@@ -127,10 +127,14 @@ def inspect_corpus(
         index.close()
 
 
+def _ignore(_what: str, _times: int) -> None:
+    """What conversions change is of no concern here."""
+
+
 def _count(
     document: Document, part: str, counts: Counts, index: SentenceIndex, splitter: Splitter, make_tags: MakeTags
 ) -> None:
-    document = align(split(document, splitter), lambda _what, _times: None)
+    document = align(trim(split(document, splitter), _ignore), _ignore)
     annotation = document.annotation
     crossing = set(crossing_relations(document))
     counts.documents += 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -75,16 +77,22 @@ def _shuffled_groups(texts: Sequence[str], random: Random) -> list[list[int]]:
 
 
 def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
-    """As many whole groups as come nearest to `size` records, and the rest."""
-    taken = count = 0
-    while taken < len(groups) and abs(count + len(groups[taken]) - size) < abs(count - size):
-        count += len(groups[taken])
-        taken += 1
-    return groups[:taken], groups[taken:]
+    """The first groups that together fit into `size` records, and the others."""
+    taken: list[list[int]] = []
+    rest: list[list[int]] = []
+    for group in groups:
+        if len(group) <= size:
+            taken.append(group)
+            size -= len(group)
+        else:
+            rest.append(group)
+    return taken, rest
 
 
 def _fold(train: Iterable[list[int]], dev: Iterable[list[int]], test: Iterable[list[int]]) -> Fold:
     one, two, three = (tuple(sorted(number for group in part for number in group)) for part in (train, dev, test))
+    if not one:
+        raise RelatumError("too few documents: nothing is left to train on; hold out less for dev and test")
     return Fold(one, two, three)
 
 
@@ -94,7 +102,9 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
     Either a JSON file, one object `{"train": […], "dev": […], "test": […]}` or a list of them, or a folder with
     `train.txt`, `dev.txt` and `test.txt`, one id a line.
     """
-    numbers = {document.id: number for number, document in enumerate(documents)}
+    numbers: dict[str, int | None] = {}
+    for number, document in enumerate(documents):
+        numbers[document.id] = None if document.id in numbers else number
     folds = []
     for place, lists in _lists(path):
         parts: dict[str, tuple[int, ...]] = {"train": (), "dev": (), "test": ()}
@@ -103,23 +113,38 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
                 raise RelatumError(f"{place}: found the list {name!r}; expected train, dev and test")
             found = []
             for index, member in enumerate(members):
-                number = numbers.get(member) if isinstance(member, str) else member
-                if type(number) is not int or not 0 <= number < len(documents):
+                found_at = numbers.get(member) if isinstance(member, str) else member
+                if found_at is None and member in numbers:
+                    raise RelatumError(f"{place}, {name}[{index}]: several documents have the id {member!r}")
+                if type(found_at) is not int or not 0 <= found_at < len(documents):
                     raise RelatumError(
                         f"{place}, {name}[{index}]: found {member!r}; expected the id of a document, or its "
                         f"number from 0 to {len(documents) - 1}"
                     )
-                found.append(number)
+                found.append(found_at)
             parts[name] = tuple(found)
         folds.append(Fold(**parts))
     return folds
+
+
+def remark_on_lists(folds: Sequence[Fold], documents: Sequence[Document], problems: Problems, where: str) -> None:
+    """Say which documents given lists put into several parts of a fold, or into none."""
+    for number, fold in enumerate(folds, 1):
+        times = Counter(member for members in fold.parts().values() for member in set(members))
+        place = f"{where}, fold {number}" if len(folds) > 1 else where
+        for member, count_ in times.items():
+            if count_ > 1:
+                problems.remark("documents in several parts of a fold", f"{place}, {documents[member].id}")
+        for member, document in enumerate(documents):
+            if member not in times:
+                problems.remark("documents in no part of a fold", f"{place}, {document.id}")
 
 
 def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     if path.is_dir():
         files = {name: path / f"{name}.txt" for name in ("train", "dev", "test")}
         lists: dict[str, list[object]] = {
-            name: [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+            name: [line.strip() for line in _text(file).splitlines() if line.strip()]
             for name, file in files.items()
             if file.exists()
         }
@@ -127,7 +152,7 @@ def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
             raise RelatumError(f"{path}: found no lists; expected train.txt, dev.txt and test.txt, one id a line")
         return [(str(path), lists)]
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        value = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
         raise RelatumError(f"{path}: not valid JSON: {error}") from None
     folds = value if isinstance(value, list) else [value]
@@ -136,15 +161,25 @@ def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     return [(f"{path}, fold {number}" if len(folds) > 1 else str(path), fold) for number, fold in enumerate(folds, 1)]
 
 
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RelatumError(f"{path}: not valid UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
 def pick(documents: Sequence[Document], numbers: Iterable[int], problems: Problems, where: str) -> list[Document]:
     """The documents of a part; one that is listed again gets an id of its own."""
-    times: dict[int, int] = {}
+    taken = {document.id for document in documents}
+    seen: set[int] = set()
     picked = []
     for number in numbers:
-        times[number] = times.get(number, 0) + 1
         document = documents[number]
-        if times[number] > 1:
+        if number in seen:
             problems.remark("documents listed more than once in a part, renamed", f"{where}, {document.id}")
-            document = replace(document, id=f"{document.id}~{times[number]}")
+            name = next(name for time in count(2) if (name := f"{document.id}~{time}") not in taken)
+            taken.add(name)
+            document = replace(document, id=name)
+        seen.add(number)
         picked.append(document)
     return picked

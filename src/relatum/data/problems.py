@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from relatum.errors import DataError, Problem
-
-KEPT = 1000
-"""How many problems are kept in full; beyond that they are only counted, so that memory stays bounded."""
+from relatum.errors import SHOWN, DataError, Problem
 
 
 class Problems:
@@ -22,7 +19,7 @@ class Problems:
     def add(self, problem: Problem) -> None:
         """Report a record that could not be read or written."""
         self.count += 1
-        if len(self.kept) < KEPT:
+        if len(self.kept) < SHOWN:
             self.kept.append(problem)
 
     def remark(self, what: str, where: str, times: int = 1) -> None:

@@ -6,6 +6,7 @@ import codecs
 import difflib
 import json
 import math
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +23,11 @@ from relatum.types import Document, Span
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+_SHOWN = 60
+_LOOKED_AT = 100
+"""How many lines or records of a file are looked at to guess its format."""
+
+
 class BadRecord(Exception):
     """A record that cannot be used; `read_records` adds the file and line."""
 
@@ -32,38 +38,83 @@ class BadRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A parsed JSON value and where it stood; numbers count from 1."""
+    """A parsed JSON value and where it stood; numbers count from 1.
+
+    A doubtful one may hold what Python's JSON has and nobody else's: lone surrogates and numbers that are not finite.
+    """
 
     value: object
     line: int
     number: int
+    doubtful: bool = False
+
+
+def _is_doubtful(text: str) -> bool:
+    return "\\u" in text or "NaN" in text or "Infinity" in text
 
 
 def show(value: object) -> str:
-    """A value as an error message shows it: JSON-like and short."""
+    """A value as an error message shows it: JSON-like, printable and short."""
+    if isinstance(value, str) and len(value) > _SHOWN:
+        value = value[:_SHOWN]  # a text of megabytes need not be escaped to show its beginning
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
-        text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+        try:
+            text = repr(value)
+        except (ValueError, RecursionError):
+            text = f"a {type(value).__name__} too deep or too large to show"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "…"
+
+
+def shorten(text: str) -> str:
+    """A text as an error message shows it: quoted, printable and short."""
+    quoted = repr(text[: 2 * _SHOWN])
+    return quoted if len(text) <= _SHOWN else quoted[: _SHOWN - 3] + "…"
 
 
 class Field:
-    """A value inside a record that knows its path, so that every complaint can name it."""
+    """A value inside a record that knows its path, so that every complaint can name it.
 
-    __slots__ = ("_key", "_parent", "value")
+    Making one costs more than looking at a value. The methods that take a key look first, and make one to complain.
+    """
+
+    __slots__ = ("_key", "_parent", "remarks", "value")
+    remarks: list[str]
 
     def __init__(self, value: object, parent: Field | None = None, key: str | int = "") -> None:
         self.value = value
         self._parent = parent
         self._key = key
 
+    @classmethod
+    def root(cls, value: object) -> Field:
+        """A whole record, which gathers the remarks of all that is in it."""
+        field = cls(value)
+        field.remarks = []
+        return field
+
     @property
     def path(self) -> str:
-        above = self._parent.path if self._parent else ""
-        if isinstance(self._key, int):
-            return f"{above}[{self._key}]"
-        return f"{above}.{self._key}" if above else self._key
+        """Keys and places from the record down, such as `entities[2].label`; a very long one without its middle."""
+        parts: list[str] = []
+        field: Field | None = self
+        while field is not None:
+            key = field._key
+            if isinstance(key, int):
+                parts.append(f"[{key}]")
+            elif field._parent is not None or key:
+                parts.append(f".{key if key.isprintable() and len(key) <= _SHOWN else show(key)}")
+            field = field._parent
+        path = "".join(reversed(parts)).removeprefix(".")
+        return path if len(path) <= 5 * _SHOWN else f"{path[: 2 * _SHOWN]}…{path[-2 * _SHOWN :]}"
+
+    def remark(self, what: str) -> None:
+        """Say something about the record that a user should know although it can be read."""
+        field = self
+        while field._parent is not None:
+            field = field._parent
+        field.remarks.append(what)
 
     def bad(self, expected: str, found: str | None = None) -> BadRecord:
         return BadRecord(show(self.value) if found is None else found, expected, self.path or None)
@@ -86,13 +137,19 @@ class Field:
     def need(self, key: str) -> Field:
         mapping = self.mapping()
         if key not in mapping:
-            raise self.bad(f"the key {key!r}", f"only {', '.join(map(repr, mapping)) or 'no keys'}"[:200])
+            keys = ", ".join(map(repr, islice(mapping, 20)))
+            raise self.bad(f"the key {key!r}", f"only {keys or 'no keys'}"[:200])
         return Field(mapping[key], self, key)
 
     def get(self, key: str) -> Field | None:
         """The field, or None where the key is absent or null."""
         value = self.mapping().get(key)
         return None if value is None else Field(value, self, key)
+
+    def sequence(self) -> list[Any]:
+        if not isinstance(self.value, list):
+            raise self.bad("a list")
+        return self.value
 
     def items(self, length: int | None = None) -> list[Field]:
         if not isinstance(self.value, list):
@@ -123,6 +180,13 @@ class Field:
             return value
         return [item.text() for item in self.items()]
 
+    def words(self) -> list[str]:
+        """As `texts`, of which there must be one at least."""
+        words = self.texts()
+        if not words:
+            raise self.bad("a list of words that is not empty")
+        return words
+
     def name(self) -> str:
         """A string or a whole number, as a string: ids come as either."""
         if isinstance(self.value, int) and not isinstance(self.value, bool):
@@ -140,9 +204,37 @@ class Field:
         return value
 
     def number(self) -> float:
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not math.isfinite(self.value):
-            raise self.bad("a finite number")
-        return float(self.value)
+        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
+            with suppress(OverflowError):
+                if math.isfinite(self.value):
+                    return float(self.value)
+        raise self.bad("a finite number")
+
+    def label(self, key: str) -> str:
+        """The string under a key that must be there."""
+        value = self.mapping().get(key)
+        if type(value) is str and value and value.isascii():
+            return value
+        return self.need(key).text()
+
+    def optional_name(self, key: str) -> str | None:
+        value = self.mapping().get(key)
+        if type(value) is str and value and value.isascii():
+            return value
+        return None if value is None else Field(value, self, key).name()
+
+    def optional_number(self, key: str) -> float | None:
+        value = self.mapping().get(key)
+        return None if value is None else Field(value, self, key).number()
+
+    def listed(self, key: str) -> Field:
+        """The list under a key, as it comes; an empty one where the key is absent or null."""
+        value = self.mapping().get(key)
+        return Field([] if value is None else value, self, key)
+
+    def lists(self, key: str) -> list[Field]:
+        """The items of the list under a key; none where the key is absent or null."""
+        return self.listed(key).items()
 
     def span(self, start: object, end: object, size: int, unit: str) -> Span:
         """A span whose ends were found inside this field, checked against the size of what it lies in."""
@@ -176,12 +268,18 @@ def read_text(path: Path, problems: Problems) -> str | None:
         return None
 
 
-def parse_json(text: str | bytes) -> object:
+def decode(line: bytes) -> str:
+    """A line as text, strictly in UTF-8: json's own decoding of bytes lets surrogates through."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise BadRecord(f"a byte that is not UTF-8 at byte {error.start} of the line", "UTF-8 text") from None
+
+
+def parse_json(text: str) -> object:
     """Parse one JSON value; whatever is wrong with it is a `BadRecord`."""
     try:
         return json.loads(text)
-    except UnicodeDecodeError as error:
-        raise BadRecord(f"a byte that is not UTF-8 at byte {error.start} of the line", "UTF-8 text") from None
     except RecursionError:
         raise BadRecord("values nested too deeply", "a JSON record of ordinary depth") from None
     except json.JSONDecodeError as error:
@@ -195,16 +293,16 @@ def json_lines(path: Path, problems: Problems) -> Iterator[Record]:
     number = 0
     with path.open("rb") as lines:
         for index, line in enumerate(lines, 1):
-            if index == 1:
-                if line.startswith(_UTF16):
-                    read_bytes(path, problems)
-                    return
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if line.isspace():
+            if index == 1 and line.startswith(_UTF16):
+                read_bytes(path, problems)
+                return
+            line = line.removeprefix(codecs.BOM_UTF8)  # on later lines it is left from files put together
+            if not line.strip():
                 continue
             number += 1
             try:
-                yield Record(parse_json(line), index, number)
+                text = decode(line)
+                yield Record(parse_json(text), index, number, _is_doubtful(text))
             except BadRecord as bad:
                 problems.add(Problem(str(path), bad.found, f"{bad.expected}, one record a line", index, number))
 
@@ -224,30 +322,28 @@ def json_array(path: Path, problems: Problems) -> Iterator[Record]:
         problem(show(text[at : at + 20]) if text[at:] else "an empty file", "a JSON array of records: [{…}, …]")
         return
     at = _blank(text, at + 1)
-    if text[at : at + 1] == "]":
-        return
-    while True:
+    while text[at : at + 1] != "]" or number:
         line, counted, number = line + text.count("\n", counted, at), at, number + 1
         try:
             value, at = decoder.raw_decode(text, at)
         except RecursionError:
-            return problem("values nested too deeply", "a JSON record of ordinary depth")
+            return problem("values nested too deeply", "records of ordinary depth; nothing after this place was read")
         except json.JSONDecodeError as error:
             at = error.pos
             return problem(f"{error.msg} at column {error.colno}", "valid JSON; nothing after this place was read")
         except ValueError as error:
             return problem(str(error).partition(";")[0], "valid JSON; nothing after this place was read")
-        yield Record(value, line, number)
+        yield Record(value, line, number, _is_doubtful(text[counted:at]))
         at = _blank(text, at)
         if text[at : at + 1] == "]":
-            at = _blank(text, at + 1)
-            if at < len(text):
-                problem(show(text[at : at + 20]), "the end of the file after the array")
-            return
+            break
         if text[at : at + 1] != ",":
             found = show(text[at : at + 20]) if at < len(text) else "the end of the file"
             return problem(found, "',' or ']' after a record; nothing after this place was read")
         at = _blank(text, at + 1)
+    at = _blank(text, at + 1)
+    if at < len(text):
+        problem(show(text[at : at + 20]), "the end of the file after the array")
 
 
 def _blank(text: str, at: int) -> int:
@@ -262,20 +358,26 @@ def json_records(path: Path, problems: Problems) -> Iterator[Record]:
 
 
 def first_record(path: Path) -> object:
-    """The first JSON record near the start of a file, for guessing its format; None where there is none."""
+    """The first JSON record of a file, for guessing its format; None where there is none near its start."""
+    return next(iter(first_records(path)), None)
+
+
+def first_records(path: Path) -> list[object]:
+    """The JSON records near the start of a file, as far as they can be read."""
     status = path.stat()
-    return _first_record(path, status.st_mtime_ns, status.st_size)
+    return _first_records(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=1)  # every format in turn asks about the same file
-def _first_record(path: Path, _changed: int, _size: int) -> object:
+def _first_records(path: Path, _changed: int, _size: int) -> list[object]:
     if _starts_array(path):
-        return next((record.value for record in json_array(path, Problems())), None)
+        return [record.value for record in islice(json_array(path, Problems()), _LOOKED_AT)]
+    found: list[object] = []
     with path.open("rb") as lines:
-        for line in islice(lines, 100):
+        for line in islice(lines, _LOOKED_AT):
             with suppress(BadRecord):
-                return parse_json(line.removeprefix(codecs.BOM_UTF8))
-    return None
+                found.append(parse_json(decode(line.removeprefix(codecs.BOM_UTF8))))
+    return found
 
 
 def _starts_array(path: Path) -> bool:
@@ -283,16 +385,42 @@ def _starts_array(path: Path) -> bool:
         return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
 
 
+def check_plain(field: Field) -> None:
+    """Refuse lone surrogates and numbers that are not finite, wherever in a value they stand."""
+    waiting = [field]
+    while waiting:
+        field = waiting.pop()
+        value = field.value
+        if isinstance(value, str):
+            field.text(empty=True)
+        elif isinstance(value, float):
+            field.number()
+        elif isinstance(value, list):
+            waiting += field.items()
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                Field(key, field, key).text(empty=True)
+                waiting.append(Field(item, field, key))
+
+
 class SeenIds:
-    """Remembers which id stood where, for any number of ids: beyond a cache they live in a temporary file."""
+    """Remembers which id stood where, for any number of ids: beyond the first many they live in a temporary file."""
+
+    _IN_MEMORY = 100_000
 
     def __init__(self) -> None:
+        self._first: dict[str, int] = {}
         self._base = sqlite3.connect("")
         self._base.execute("PRAGMA journal_mode = OFF")
         self._base.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
 
     def add(self, name: str, line: int) -> int | None:
         """Remember the id; the line of its first use where it was known already."""
+        if name in self._first:
+            return self._first[name]
+        if len(self._first) < self._IN_MEMORY:
+            self._first[name] = line
+            return None
         if self._base.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (name, line)).rowcount:
             return None
         first: int = self._base.execute("SELECT line FROM ids WHERE id = ?", (name,)).fetchone()[0]
@@ -310,13 +438,19 @@ def read_records(
     `parse` gets the record and the id to use where the record has none of its own.
     """
     seen = SeenIds()
+    stem = os.fsencode(path.stem).decode(errors="replace")
     try:
         for record in records:
             try:
-                document = parse(Field(record.value), f"{path.stem}-{record.number}")
+                field = Field.root(record.value)
+                document = parse(field, f"{stem}-{record.number}")
+                if record.doubtful or document.metadata:
+                    check_plain(field)
                 first = seen.add(document.id, record.line)
                 if first is not None:
                     raise BadRecord(f"the id {show(document.id)} again (first on line {first})", "ids that differ")
+                for remark in field.remarks:
+                    problems.remark(remark, f"{path}:{record.line}")
                 yield document
             except BadRecord as bad:
                 problems.add(Problem(str(path), bad.found, bad.expected, record.line, record.number, bad.field))

@@ -69,7 +69,7 @@ class SequenceTags:
                 lost.append(LostEntity(entity, reason))
                 continue
             tagged.append(entity)
-            for place, part in enumerate(self._shape(len(entity.span)), entity.span.start):
+            for place, part in enumerate(self._shape(entity.span.width), entity.span.start):
                 tags[place] = 1 + kind * len(parts) + parts.index(part)
         return SequenceLabels(tuple(tags), tuple(lost))
 

@@ -716,7 +716,7 @@ def test_read_makes_a_document_or_a_problem_of_anything(text: bytes, lines: byte
 def test_read_takes_a_line_of_a_megabyte(tmp_path: Path) -> None:
     text = "x" * 1_000_000
     document, _ = read_pair(tmp_path, text, f"T1\tN 0 {len(text)}\t{text}\n")
-    assert len(document.annotation.entities[0].span) == len(text)
+    assert document.annotation.entities[0].span.width == len(text)
     (problem,) = read_bad(tmp_path, text, "T1\t" + text)
     assert len(problem) < 500
 

@@ -23,7 +23,7 @@ FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
         jsonl.FORMAT,
-        spert.FORMAT,
+        spert.FORMAT,  # before table-sequence, whose keys it shares
         table_sequence.FORMAT,
         scierc.FORMAT,
         brat.FORMAT,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from relatum.data.problems import Problems
-from relatum.data.records import Field
+from relatum.data.records import Field, first_records
 from relatum.schema import Schema
 from relatum.types import Document, Entity, Span
 
@@ -52,23 +53,52 @@ class Format:
     recognise: Callable[[Path], bool]
     read: Callable[[Path, Problems], Iterator[Document]]
     write: Callable[[Path, Iterable[Document]], None]
-    companion: Callable[[Schema], tuple[str, str]] | None = field(default=None)
+    companion: Callable[[Schema], tuple[str, str]] | None = None
     """Name and content of a file of labels that goes beside the data."""
+    check: Callable[[Document], None] | None = None
+    """Raises `BadRecord` where a document that is otherwise fit holds something that cannot be written."""
+    keys: tuple[str, ...] = ()
+    """The keys of a record, which metadata cannot have."""
 
 
-def entity_at(field: Field, span: Span, entities: dict[Span, Entity]) -> Entity:
-    """The entity a relation names by its span."""
-    if span not in entities:
-        raise field.bad("the span of an entity of this record", f"[{span.start}, {span.end}), which is none")
-    return entities[span]
+def annotation_items(path: Path) -> list[object] | None:
+    """The entities and relations of the first sentence with tokens that has some; None where there are no tokens.
+
+    Two formats have the same keys, and only what an entity looks like tells them apart.
+    """
+    items: list[object] | None = None
+    for record in first_records(path) if path.is_file() else ():
+        if not isinstance(record, dict) or "tokens" not in record or not isinstance(record.get("entities"), list):
+            return items
+        relations = record.get("relations")
+        items = [*record["entities"], *(relations if isinstance(relations, list) else [])]
+        if items:
+            break
+    return items
 
 
-def by_span(entities: Sequence[Entity]) -> dict[Span, Entity]:
-    """Entities by span; the first stands where two share one."""
-    found: dict[Span, Entity] = {}
-    for entity in entities:
-        found.setdefault(entity.span, entity)
-    return found
+class BySpan:
+    """Finds the entities that relations name by their spans."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        self._found: dict[Span, Entity] = {}
+        self._unclear: set[Span] = set()
+        for entity in entities:
+            if self._found.setdefault(entity.span, entity) != entity:
+                self._unclear.add(entity.span)
+
+    def entity(self, field: Field, span: Span) -> Entity:
+        place = f"[{span.start}, {span.end})"
+        if span not in self._found:
+            raise field.bad("the span of an entity of this record", f"{place}, which is none")
+        if span in self._unclear:
+            raise field.bad("a span that only one entity has", f"{place}, which is that of several types")
+        return self._found[span]
+
+
+def with_metadata(record: dict[str, Any], metadata: Mapping[str, object]) -> dict[str, Any]:
+    """The record with the metadata under keys of its own; keys that the record has are the record's."""
+    return {**record, **{key: value for key, value in metadata.items() if key not in record}}
 
 
 def write_array(path: Path, records: Iterable[object]) -> None:

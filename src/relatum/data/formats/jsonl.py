@@ -3,131 +3,192 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from relatum.data.documents import Names, from_words, is_joined, split_parts, word_annotation, word_clusters
+from relatum.data.documents import Names, is_joined, join_words, split_parts, word_annotation, word_clusters
 from relatum.data.formats.base import Format, Holds
 from relatum.data.problems import Problems
-from relatum.data.records import Field, first_record, json_lines, read_records
+from relatum.data.records import Field, first_record, json_records, read_records, shorten
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
 _RECORD = ("id", "entities", "relations", "sentences", "clusters", "metadata")
+_FOREIGN = {"tokens", "annotation_id"}
+"""Keys that mark other formats which also have a text."""
 _ENTITY = ("id", "start", "end", "text", "label", "score", "fragments", "attributes")
 _RELATION = ("id", "head", "tail", "label", "score", "attributes")
+_PLAIN = {"id", "start", "end", "text", "label"}
+_PLAIN_RELATION = {"head", "tail", "label"}
 
 
 def recognise(path: Path) -> bool:
     record = first_record(path) if path.is_file() else None
-    return isinstance(record, dict) and ("words" in record or "text" in record) and "tokens" not in record
+    return isinstance(record, dict) and ("words" in record or "text" in record) and not record.keys() & _FOREIGN
 
 
 def read(path: Path, problems: Problems) -> Iterator[Document]:
-    return read_records(path, json_lines(path, problems), _parse, problems)
+    return read_records(path, json_records(path, problems), _parse, problems)
 
 
 def _parse(record: Field, default_id: str) -> Document:
-    id_field, extra = record.get("id"), record.get("metadata")
-    name = id_field.name() if id_field else default_id
-    metadata = extra.mapping() if extra else {}
-    if "words" in record.mapping():
+    values = record.mapping()
+    name = record.optional_name("id") or default_id
+    metadata = record.need("metadata").mapping() if values.get("metadata") is not None else {}
+    if "words" in values:
         record.only("words", *_RECORD)
-        words = record.need("words").texts()
-        annotation = _annotation(record, len(words), "words")
-        sentences = [words[s.start : s.end] for s in _sentences(record, len(words))]
-        document = from_words(name, sentences, annotation, _clusters(record, len(words), "words"), metadata)
-    else:
-        record.only("text", "word_offsets", *_RECORD)
-        text = record.need("text").text(empty=True)
-        offsets = _offsets(record, len(text))
-        document = Document(
-            name,
-            text,
-            _annotation(record, len(text), "characters", text),
-            offsets,
-            None if offsets is None else _sentences(record, len(offsets)),
-            _clusters(record, len(text), "characters"),
-            metadata=metadata,
-        )
-        if offsets is None and (field := record.get("sentences")):
-            raise field.bad("'word_offsets' beside it, since sentences are ranges of words", "'sentences' alone")
-    return replace(document, attributes=_attributes(record, document.annotation))
+        flat = record.need("words").texts()
+        size = len(flat)
+        ranges = _sentences(record, size)
+        text, words, sentences = join_words([flat[start:end] for start, end in ranges])
+
+        def characters(span: Span) -> Span:
+            return Span(words[span.start].start, words[span.end - 1].end)
+
+        annotation = _annotation(record, size, "words", characters)
+        clusters = tuple(tuple(map(characters, cluster)) for cluster in _clusters(record, size, "words"))
+        return _checked(record, Document(name, text, annotation, words, sentences, clusters, metadata=metadata))
+    record.only("text", "word_offsets", *_RECORD)
+    text = record.need("text").text(empty=True)
+    size = len(text)
+    offsets = _offsets(record, size)
+    if offsets is None and (field := record.get("sentences")):
+        raise field.bad("'word_offsets' beside it, since sentences are ranges of words", "'sentences' alone")
+    document = Document(
+        name,
+        text,
+        _annotation(record, size, "characters"),
+        offsets,
+        None if offsets is None else _sentences(record, len(offsets)),
+        _clusters(record, size, "characters"),
+        metadata=metadata,
+    )
+    return _checked(record, document)
 
 
-def _list(record: Field, key: str) -> list[Field]:
-    field = record.get(key)
-    return field.items() if field else []
-
-
-def _annotation(record: Field, size: int, unit: str, text: str | None = None) -> Annotation:
+def _annotation(record: Field, size: int, unit: str, characters: Callable[[Span], Span] | None = None) -> Annotation:
+    """The entities and relations; `characters` gives the place in the text where spans count words."""
     entities: list[Entity] = []
     by_id: dict[str, Entity] = {}
-    for item in _list(record, "entities"):
-        item.only(*_ENTITY)
-        span = item.span(item.need("start").value, item.need("end").value, size, unit)
-        fragments = [_pair(pair, size, unit) for pair in _list(item, "fragments")]
-        if fragments and (fragments[0].start, fragments[-1].end) != (span.start, span.end):
-            raise item.bad("fragments that begin at 'start' and stop at 'end'")
-        if any(a.end >= b.start for a, b in pairwise(fragments)):
-            raise item.bad("fragments in order, with a gap between each two")
-        surface = item.get("text")
-        if surface and text is not None and not fragments and surface.text() != span.of(text):
-            raise surface.bad(f"{span.of(text)!r}, the characters [{span.start}, {span.end}) of the text")
-        entity_id, score = item.get("id"), item.get("score")
-        entity = Entity(
-            span,
-            item.need("label").text(),
-            tuple(fragments) if len(fragments) > 1 else (),
-            score.number() if score else None,
-            entity_id.name() if entity_id else None,
-        )
-        name = entity.id if entity.id is not None else str(len(entities))
+    listed = record.listed("entities")
+    for place, values in enumerate(listed.sequence()):
+        entity = _plain_entity(values, size, characters)
+        if entity is None:
+            entity = _entity(Field(values, listed, place), size, unit, characters)
+        name = entity.id if entity.id is not None else str(place)
         if name in by_id:
-            raise item.bad("entity ids that differ", f"the entity id {name!r} again")
+            item = Field(values, listed, place)
+            raise item.bad("entity ids that differ", f"the entity id {shorten(name)} again")
         by_id[name] = entity
         entities.append(entity)
-    relations = []
-    for item in _list(record, "relations"):
-        item.only(*_RELATION)
-        ends = []
-        for key in ("head", "tail"):
-            end = item.need(key)
-            if end.name() not in by_id:
-                raise end.bad("the id of an entity of this record (its number, from 0, where it has no id)")
-            ends.append(by_id[end.name()])
-        relation_id, score = item.get("id"), item.get("score")
-        relations.append(
-            Relation(
-                ends[0],
-                ends[1],
-                item.need("label").text(),
-                score.number() if score else None,
-                relation_id.name() if relation_id else None,
-            )
-        )
+    listed = record.listed("relations")
+    relations = [
+        _plain_relation(values, by_id) or _relation(Field(values, listed, place), by_id)
+        for place, values in enumerate(listed.sequence())
+    ]
     return Annotation(tuple(entities), tuple(relations))
 
 
-def _attributes(record: Field, annotation: Annotation) -> tuple[Attribute, ...]:
-    found = []
-    both: tuple[tuple[str, tuple[Entity | Relation, ...]], ...] = (
-        ("entities", annotation.entities),
-        ("relations", annotation.relations),
-    )
-    for key, targets in both:
-        for item, target in zip(_list(record, key), targets, strict=True):
-            field = item.get("attributes")
-            if field is None:
-                continue
-            for name, value in field.mapping().items():
-                for one in value if isinstance(value, list) else [value]:
-                    if one is not True and not isinstance(one, str):
-                        raise Field(value, field, name).bad("true, a string, or a list of strings")
-                    found.append(Attribute(target, name, None if one is True else one))
-    return tuple(found)
+def _plain_entity(values: object, size: int, characters: Callable[[Span], Span] | None) -> Entity | None:
+    """The entity, where it is as nearly all are; None leaves it to `_entity`, which knows every case and complaint."""
+    if type(values) is dict and values.keys() <= _PLAIN:
+        start, end, label, name = values.get("start"), values.get("end"), values.get("label"), values.get("id")
+        if (
+            type(start) is int
+            and type(end) is int
+            and 0 <= start < end <= size
+            and type(label) is str
+            and label.isascii()
+            and label
+            and (name is None or (type(name) is str and name.isascii() and name))
+        ):
+            span = Span(start, end)
+            return Entity(characters(span) if characters else span, label, (), None, name)
+    return None
+
+
+def _entity(item: Field, size: int, unit: str, characters: Callable[[Span], Span] | None) -> Entity:
+    item.only(*_ENTITY)
+    span = item.span(item.need("start").value, item.need("end").value, size, unit)
+    fragments = _fragments(item, span, size, unit)
+    if characters:
+        span, fragments = characters(span), tuple(map(characters, fragments))
+    return Entity(span, item.label("label"), fragments, item.optional_number("score"), item.optional_name("id"))
+
+
+def _plain_relation(values: object, by_id: dict[str, Entity]) -> Relation | None:
+    """As `_plain_entity`, for a relation."""
+    if type(values) is dict and values.keys() == _PLAIN_RELATION:
+        head, tail, label = values["head"], values["tail"], values["label"]
+        if type(head) is type(tail) is int:
+            head, tail = str(head), str(tail)
+        if (
+            type(label) is str
+            and label.isascii()
+            and label
+            and type(head) is type(tail) is str
+            and head in by_id
+            and tail in by_id
+        ):
+            return Relation(by_id[head], by_id[tail], label)
+    return None
+
+
+def _relation(item: Field, by_id: dict[str, Entity]) -> Relation:
+    item.only(*_RELATION)
+    ends = []
+    for key in ("head", "tail"):
+        end = item.need(key)
+        if (name := end.name()) not in by_id:
+            raise end.bad("the id of an entity of this record (its number, from 0, where it has no id)")
+        ends.append(by_id[name])
+    return Relation(ends[0], ends[1], item.label("label"), item.optional_number("score"), item.optional_name("id"))
+
+
+def _fragments(item: Field, span: Span, size: int, unit: str) -> tuple[Span, ...]:
+    pieces = [_pair(pair, size, unit) for pair in item.lists("fragments")]
+    if not pieces:
+        return ()
+    if (pieces[0].start, pieces[-1].end) != span:
+        raise item.bad("fragments that begin at 'start' and stop at 'end'")
+    gap = 1 if unit == "characters" else 0  # between two words there is always a space
+    if any(a.end + gap > b.start for a, b in pairwise(pieces)):
+        raise item.bad("fragments in order, with a gap between each two")
+    return tuple(pieces) if len(pieces) > 1 else ()
+
+
+def _checked(record: Field, document: Document) -> Document:
+    """The document with the attributes of its entities and relations, and their texts compared with the text."""
+    attributes: list[Attribute] = []
+    annotation = document.annotation
+    for key, targets in (("entities", annotation.entities), ("relations", annotation.relations)):
+        for place, values in enumerate(record.mapping().get(key) or ()):
+            target: Entity | Relation = targets[place]
+            if isinstance(target, Entity) and values.get("text") is not None:
+                text = surface_text(target, document.text)
+                if values["text"] != text:
+                    places = ", ".join(f"[{piece.start}, {piece.end})" for piece in target.pieces())
+                    surface = record.need(key).items()[place].need("text")
+                    raise surface.bad(f"{shorten(text)}, the characters {places} of the text")
+            if values.get("attributes") is not None:
+                attributes += _attributes(record.need(key).items()[place].need("attributes"), target)
+    return replace(document, attributes=tuple(attributes)) if attributes else document
+
+
+def surface_text(entity: Entity, text: str) -> str:
+    """The characters of an entity, its fragments joined by spaces."""
+    return " ".join(piece.of(text) for piece in entity.fragments) if entity.fragments else entity.span.of(text)
+
+
+def _attributes(field: Field, target: Entity | Relation) -> Iterator[Attribute]:
+    for name, value in field.mapping().items():
+        values = value if isinstance(value, list) else [value]
+        if not values or not all(one is True or isinstance(one, str) for one in values):
+            raise Field(value, field, name).bad("true, a string, or a list of strings")
+        for one in values:
+            yield Attribute(target, name, None if one is True else one)
 
 
 def _pair(field: Field, size: int, unit: str) -> Span:
@@ -136,7 +197,7 @@ def _pair(field: Field, size: int, unit: str) -> Span:
 
 
 def _clusters(record: Field, size: int, unit: str) -> tuple[tuple[Span, ...], ...]:
-    return tuple(tuple(_pair(pair, size, unit) for pair in item.items()) for item in _list(record, "clusters"))
+    return tuple(tuple(_pair(pair, size, unit) for pair in item.items()) for item in record.lists("clusters"))
 
 
 def _offsets(record: Field, size: int) -> tuple[Span, ...] | None:
@@ -171,9 +232,9 @@ def to_record(document: Document) -> dict[str, Any]:
     """The document as a JSON record: in words where the text is nothing but its words, else in characters."""
     record: dict[str, Any] = {"id": document.id}
     annotation, clusters = document.annotation, [list(cluster) for cluster in document.clusters]
-    if is_joined(document):
+    if in_words := _in_words(document):
         record["words"] = [word.of(document.text) for word in split_parts(document)[0]]
-        annotation, clusters = word_annotation(document), word_clusters(document)
+        annotation, clusters = in_words
     else:
         record["text"] = document.text
         if document.words is not None:
@@ -189,6 +250,16 @@ def to_record(document: Document) -> dict[str, Any]:
     return record
 
 
+def _in_words(document: Document) -> tuple[Annotation, list[list[Span]]] | None:
+    """The annotation and the clusters in words; None where words alone do not say everything."""
+    if not is_joined(document):
+        return None
+    try:
+        return word_annotation(document), word_clusters(document)
+    except ValueError:  # an annotation begins or ends inside a word
+        return None
+
+
 def annotation_record(annotation: Annotation, text: str | None = None) -> dict[str, Any]:
     """Entities and relations as JSON; every entity gets an id, and its text where the text is given."""
     names = Names(annotation.entities)
@@ -198,7 +269,7 @@ def annotation_record(annotation: Annotation, text: str | None = None) -> dict[s
         if entity.fragments:
             item["fragments"] = [[piece.start, piece.end] for piece in entity.fragments]
         if text is not None:
-            item["text"] = " ".join(piece.of(text) for piece in entity.pieces())
+            item["text"] = surface_text(entity, text)
         item["label"] = entity.label
         if entity.score is not None:
             item["score"] = entity.score

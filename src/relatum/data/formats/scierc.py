@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.data.documents import from_words, split_parts, word_annotation, word_clusters
-from relatum.data.formats.base import Format, Holds, by_span, entity_at
+from relatum.data.formats.base import BySpan, Format, Holds, with_metadata
 from relatum.data.problems import Problems
 from relatum.data.records import Field, first_record, json_lines, read_records
 from relatum.types import Annotation, Document, Entity, Relation, Span
@@ -28,26 +28,26 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 def _parse(record: Field, default_id: str) -> Document:
     sentences = [item.texts() for item in record.need("sentences").items()]
+    if not all(sentences):
+        record.remark("documents with sentences that have no words, which are passed over")
     size = sum(map(len, sentences))
     entities = []
     for item in _per_sentence(record, "ner", len(sentences)):
         start, end, label = item.items(3)
         entities.append(Entity(_inclusive(item, start, end, size), label.text()))
-    known = by_span(entities)
+    known = BySpan(entities)
     relations = []
     for item in _per_sentence(record, "relations", len(sentences)):
         parts = item.items(5)
-        head, tail = (entity_at(item, _inclusive(item, parts[i], parts[i + 1], size), known) for i in (0, 2))
+        head, tail = (known.entity(item, _inclusive(item, parts[i], parts[i + 1], size)) for i in (0, 2))
         relations.append(Relation(head, tail, parts[4].text()))
-    clusters_field = record.get("clusters")
     clusters = [
         [_inclusive(pair, pair.items(2)[0], pair.items(2)[1], size) for pair in cluster.items()]
-        for cluster in (clusters_field.items() if clusters_field else [])
+        for cluster in record.lists("clusters")
     ]
-    name = record.get("doc_key")
     rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
     annotation = Annotation(tuple(entities), tuple(relations))
-    return from_words(name.name() if name else default_id, sentences, annotation, clusters, rest)
+    return from_words(record.optional_name("doc_key") or default_id, sentences, annotation, clusters, rest)
 
 
 def _per_sentence(record: Field, key: str, n_sentences: int) -> Iterator[Field]:
@@ -58,8 +58,10 @@ def _per_sentence(record: Field, key: str, n_sentences: int) -> Iterator[Field]:
 
 
 def _inclusive(field: Field, start: Field, end: Field, size: int) -> Span:
+    if not size:
+        raise field.bad("nothing, as the document has no words")
     last = end.integer(0, size - 1)
-    return field.span(start.integer(0, last), last + 1, size, "words")
+    return Span(start.integer(0, last), last + 1)
 
 
 def write(path: Path, documents: Iterable[Document]) -> None:
@@ -82,14 +84,14 @@ def _record(document: Document) -> dict[str, Any]:
         head, tail = relation.head.span, relation.tail.span
         place = bisect_right(starts, head.start) - 1
         relations[place].append([head.start, head.end - 1, tail.start, tail.end - 1, relation.label])
-    return {
+    record = {
         "doc_key": document.id,
         "sentences": [words[sentence.start : sentence.end] for sentence in sentences],
         "ner": ner,
         "relations": relations,
         "clusters": [[[span.start, span.end - 1] for span in cluster] for cluster in word_clusters(document)],
-        **document.metadata,
     }
+    return with_metadata(record, document.metadata)
 
 
 FORMAT = Format(
@@ -100,4 +102,5 @@ FORMAT = Format(
     recognise=recognise,
     read=read,
     write=write,
+    keys=_OWN,
 )

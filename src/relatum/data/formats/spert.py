@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from relatum.data.documents import Names, from_words, to_examples
-from relatum.data.formats.base import Format, Holds, write_array
+from relatum.data.formats.base import Format, Holds, annotation_items, with_metadata, write_array
 from relatum.data.problems import Problems
-from relatum.data.records import Field, first_record, json_records, read_records
+from relatum.data.records import Field, first_records, json_records, read_records
 from relatum.schema import Schema
 from relatum.types import Annotation, Document, Entity, Relation
 
@@ -18,11 +18,10 @@ _OWN = ("tokens", "entities", "relations", "orig_id")
 
 
 def recognise(path: Path) -> bool:
-    record = first_record(path) if path.is_file() else None
-    if not (isinstance(record, dict) and "tokens" in record and isinstance(record.get("entities"), list)):
+    items = annotation_items(path)
+    if items is None or not all(isinstance(item, dict) for item in items):
         return False
-    items = [*record["entities"], *(record.get("relations") or [])]
-    return all(isinstance(item, dict) for item in items) and (bool(items) or "orig_id" in record)
+    return bool(items) or any("orig_id" in record for record in first_records(path) if isinstance(record, dict))
 
 
 def read(path: Path, problems: Problems) -> Iterator[Document]:
@@ -30,21 +29,28 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _parse(record: Field, default_id: str) -> Document:
-    words = record.need("tokens").texts()
+    words = record.need("tokens").words()
     entities = [
-        Entity(
-            item.span(item.need("start").value, item.need("end").value, len(words), "words"), item.need("type").text()
-        )
+        Entity(item.span(item.need("start").value, item.need("end").value, len(words), "words"), item.label("type"))
         for item in record.need("entities").items()
     ]
     relations = []
     for item in record.need("relations").items():
-        head, tail = (entities[item.need(key).integer(0, len(entities) - 1)] for key in ("head", "tail"))
-        relations.append(Relation(head, tail, item.need("type").text()))
-    name = record.get("orig_id")
+        head, tail = (_entity(item.need(key), entities) for key in ("head", "tail"))
+        relations.append(Relation(head, tail, item.label("type")))
+    for key, known in (("entities", {"type", "start", "end"}), ("relations", {"type", "head", "tail"})):
+        if any(item.mapping().keys() - known for item in record.need(key).items()):
+            record.remark(f"records whose {key} have keys that are not read, beyond {', '.join(sorted(known))}")
     rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
     annotation = Annotation(tuple(entities), tuple(relations))
-    return from_words(name.name() if name else default_id, [words], annotation, metadata=rest)
+    return from_words(record.optional_name("orig_id") or default_id, [words], annotation, metadata=rest)
+
+
+def _entity(place: Field, entities: list[Entity]) -> Entity:
+    number = place.integer()
+    if not 0 <= number < len(entities):
+        raise place.bad(f"the place, from 0, of one of the {len(entities)} entities of this record")
+    return entities[number]
 
 
 def write(path: Path, documents: Iterable[Document]) -> None:
@@ -55,7 +61,7 @@ def _records(document: Document) -> Iterator[dict[str, Any]]:
     for example in to_examples(document):
         names = Names(example.gold.entities)
         places = {name: i for i, name in enumerate(names.all)}
-        yield {
+        record = {
             "tokens": list(example.sentence.words),
             "entities": [
                 {"type": entity.label, "start": entity.span.start, "end": entity.span.end}
@@ -70,8 +76,8 @@ def _records(document: Document) -> Iterator[dict[str, Any]]:
                 for relation in example.gold.relations
             ],
             "orig_id": example.id,
-            **(document.metadata if example.id == document.id else {}),
         }
+        yield with_metadata(record, document.metadata if example.id == document.id else {})
 
 
 def types_json(schema: Schema) -> tuple[str, str]:
@@ -95,4 +101,5 @@ FORMAT = Format(
     read=read,
     write=write,
     companion=types_json,
+    keys=_OWN,
 )
