@@ -13,6 +13,8 @@ from hypothesis.strategies import SearchStrategy
 
 from relatum.data.documents import from_words, to_examples, word_annotation, word_clusters
 from relatum.data.fitting import (
+    Crossing,
+    Overlaps,
     Policy,
     align,
     crossing_relations,
@@ -60,7 +62,7 @@ def _document(text: str, *entities: Entity, relations: tuple[Relation, ...] = ()
 
 
 def _fit(
-    document: Document, format: Format, overlaps: str | None = None, crossing: str = "fail"
+    document: Document, format: Format, overlaps: Overlaps | None = None, crossing: Crossing = "fail"
 ) -> tuple[Document, dict[str, int]]:
     problems = Problems()
     (fitted,) = fit_documents([document], format, SPLITTER, Policy(overlaps, crossing), problems, "here")
@@ -73,7 +75,9 @@ def _align(document: Document) -> tuple[Document, dict[str, int]]:
     return align(trimmed, lambda what, times: remarks.update({what: times})), dict(+remarks)
 
 
-def _flatten(document: Document, format: Format, overlaps: str | None) -> tuple[tuple[Entity, ...], dict[str, int]]:
+def _flatten(
+    document: Document, format: Format, overlaps: Overlaps | None
+) -> tuple[tuple[Entity, ...], dict[str, int]]:
     remarks: Counter[str] = Counter()
     fitted = flatten(document, format, Policy(overlaps), lambda what, times: remarks.update({what: times}))
     return fitted.annotation.entities, dict(+remarks)
@@ -281,7 +285,7 @@ TEXT = "Bank of Rome Ann x"
     ],
 )
 def test_flatten_keeps_or_leaves_out_nested_entities_as_told(
-    format: Format, policy: str | None, kept: tuple[Entity, ...]
+    format: Format, policy: Overlaps | None, kept: tuple[Entity, ...]
 ) -> None:
     entities, remarks = _flatten(_document(TEXT, *NESTED), format, policy)
     assert entities == kept
@@ -289,7 +293,7 @@ def test_flatten_keeps_or_leaves_out_nested_entities_as_told(
 
 
 @pytest.mark.parametrize(("format", "policy"), [(_flat(SPERT), None), (_flat(SPERT), "fail"), (JSONL, "fail")])
-def test_flatten_refuses_nested_entities_as_told(format: Format, policy: str | None) -> None:
+def test_flatten_refuses_nested_entities_as_told(format: Format, policy: Overlaps | None) -> None:
     with pytest.raises(BadRecord) as caught:
         _flatten(_document(TEXT, *NESTED), format, policy)
     assert caught.value.found == "an overlapping entity, Org 'Bank of Ro' at characters [0, 10)"
@@ -307,7 +311,7 @@ def test_flatten_refuses_nested_entities_as_told(format: Format, policy: str | N
     ],
 )
 def test_flatten_keeps_or_leaves_out_discontinuous_entities_as_told(
-    format: Format, policy: str | None, kept: tuple[Entity, ...]
+    format: Format, policy: Overlaps | None, kept: tuple[Entity, ...]
 ) -> None:
     entities, remarks = _flatten(_document(TEXT, BROKEN, NESTED[1]), format, policy)
     assert entities == kept
@@ -315,7 +319,7 @@ def test_flatten_keeps_or_leaves_out_discontinuous_entities_as_told(
 
 
 @pytest.mark.parametrize(("format", "policy"), [(SPERT, None), (SPERT, "fail"), (JSONL, "fail")])
-def test_flatten_refuses_discontinuous_entities_as_told(format: Format, policy: str | None) -> None:
+def test_flatten_refuses_discontinuous_entities_as_told(format: Format, policy: Overlaps | None) -> None:
     with pytest.raises(BadRecord) as caught:
         _flatten(_document(TEXT, NESTED[1], BROKEN), format, policy)
     assert caught.value.found == "the discontinuous entity Org 'Bank of Rome A' at characters [0, 14)"
@@ -355,7 +359,8 @@ def test_flatten_leaves_no_overlap_and_accounts_for_every_entity(
     data: st.DataObject, text_documents: Documents
 ) -> None:
     document = data.draw(text_documents(split=False))
-    policy = data.draw(st.sampled_from(["drop", "keep-longest"]))
+    policies: list[Overlaps] = ["drop", "keep-longest"]
+    policy = data.draw(st.sampled_from(policies))
     remarks: Counter[str] = Counter()
     flat = flatten(document, JSONL, Policy(policy), lambda what, times: remarks.update({what: times}))
     old, new = document.annotation, flat.annotation

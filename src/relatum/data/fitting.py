@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,6 +17,9 @@ from relatum.data.splitting import Splitter
 from relatum.errors import Problem
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
+Overlaps = Literal["fail", "drop", "keep-longest"]
+Crossing = Literal["fail", "drop"]
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -27,8 +31,8 @@ class Policy:
     formats that hold single sentences: "fail" or "drop".
     """
 
-    overlaps: Literal["fail", "drop", "keep-longest"] | None = None
-    crossing: Literal["fail", "drop"] = "fail"
+    overlaps: Overlaps | None = None
+    crossing: Crossing = "fail"
 
 
 def fit_documents(
@@ -194,7 +198,8 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
     whole = [entity for entity in entities if not (broken and entity.fragments)]
     clashing = overlapping(whole) if choice or not (holds.overlaps and holds.same_span) else set()
     if not choice and holds.overlaps:  # only several types on one span are too much for the format
-        clashing = {entity for entity in clashing if sum(e.span == entity.span for e in set(whole)) > 1}
+        spans = Counter(entity.span for entity in set(whole))
+        clashing = {entity for entity in clashing if spans[entity.span] > 1}
     if not broken and not clashing:
         return document
     if choice not in ("drop", "keep-longest"):

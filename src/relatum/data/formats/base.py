@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,12 @@ class BySpan:
         if span in self._unclear:
             raise field.bad("a span that only one entity has", f"{place}, which is that of several types")
         return self._found[span]
+
+
+def natural_order(name: str) -> tuple[list[tuple[str, int, str]], str]:
+    """A sort key by which the numbers in file names count as numbers: train-2 stands before train-10."""
+    parts = [(text, digits.lstrip("0")) for text, digits in re.findall("([^0-9]*)([0-9]*)", name)]
+    return [(text, len(number), number) for text, number in parts], name  # the longer number is the larger one
 
 
 def with_metadata(record: dict[str, Any], metadata: Mapping[str, object]) -> dict[str, Any]:
