@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, count, pairwise
-from operator import add
+from operator import add, itemgetter
 
 from relatum.types import Annotation, Document, Entity, Example, Relation, Sentence, Span
 
@@ -123,26 +123,27 @@ class WordIndex:
     """Finds the words under a span of characters."""
 
     def __init__(self, words: Sequence[Span]) -> None:
-        self._starts = [word.start for word in words]
-        self._ends = [word.end for word in words]
-
-    def touching(self, span: Span) -> Span | None:
-        """The words that share a character with the span; None where it lies between words."""
-        first = bisect_right(self._ends, span.start)
-        last = bisect_left(self._starts, span.end)
-        return Span(first, last) if first < last else None
+        self._words = words
+        self._first = {word[0]: number for number, word in enumerate(words)}
+        self._after = {word[1]: number for number, word in enumerate(words, 1)}
 
     def is_exact(self, span: Span) -> bool:
         """Whether the span begins and ends with a word."""
-        found = self.touching(span)
-        return found is not None and (self._starts[found.start], self._ends[found.end - 1]) == span
+        return span[0] in self._first and span[1] in self._after
 
     def exact(self, span: Span) -> Span:
         """The words under a span that begins and ends with a word."""
-        found = self.touching(span)
-        if found is None or (self._starts[found.start], self._ends[found.end - 1]) != span:
-            raise ValueError(f"characters [{span.start}, {span.end}) do not begin and end with a word")
-        return found
+        try:
+            return Span(self._first[span[0]], self._after[span[1]])
+        except KeyError:
+            place = f"characters [{span.start}, {span.end})"
+            raise ValueError(f"{place} do not begin and end with a word") from None
+
+    def touching(self, span: Span) -> Span | None:
+        """The words that share a character with the span; None where it lies between words."""
+        first = bisect_right(self._words, span.start, key=itemgetter(1))
+        last = bisect_left(self._words, span.end, key=itemgetter(0))
+        return Span(first, last) if first < last else None
 
 
 def word_annotation(document: Document) -> Annotation:
@@ -170,34 +171,28 @@ def to_examples(document: Document) -> list[Example]:
     The document must be split and aligned, and no entity or relation may reach beyond its sentence
     (`relatum.data.fitting` sees to both).
     """
-    offsets, sentences = split_parts(document)
-    annotation = word_annotation(document)
-    starts = [sentence.start for sentence in sentences]
-    entities: list[list[Entity]] = [[] for _ in starts]
-    relations: list[list[Relation]] = [[] for _ in starts]
-    for entity in annotation.entities:
-        entities[bisect_right(starts, entity.span.start) - 1].append(entity)
-    for relation in annotation.relations:
-        relations[bisect_right(starts, relation.head.span.start) - 1].append(relation)
-    names = sentence_ids_of(document)
+    words, sentences = split_parts(document)
+    text, index = document.text, WordIndex(words)
+    borders = [words[sentence.start].start for sentence in sentences]
+    entities: list[list[Entity]] = [[] for _ in sentences]
+    relations: list[list[Relation]] = [[] for _ in sentences]
+    for entity in document.annotation.entities:
+        entities[bisect_right(borders, entity.span.start) - 1].append(entity)
+    for relation in document.annotation.relations:
+        relations[bisect_right(borders, relation.head.span.start) - 1].append(relation)
     examples = []
-    for number, sentence in enumerate(sentences):
-        words = offsets[sentence.start : sentence.end]
-        begin, end = words[0].start, words[-1].end
+    for number, (name, (first, last)) in enumerate(zip(sentence_ids_of(document), sentences, strict=True)):
+        inside = words[first:last]
+        begin, end = inside[0].start, inside[-1].end
 
-        def local(span: Span, by: int = -sentence.start) -> Span:
-            return span.shift(by)
+        def local(span: Span, by: int = -first) -> Span:
+            return index.exact(span).shift(by)
 
-        gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
-        examples.append(
-            Example(
-                Sentence(
-                    tuple(word.of(document.text) for word in words),
-                    tuple(word.shift(-begin) for word in words),
-                    document.text[begin:end],
-                ),
-                gold,
-                names[number],
-            )
+        sentence = Sentence(
+            tuple([text[start:stop] for start, stop in inside]),
+            tuple([_span((start - begin, stop - begin)) for start, stop in inside]),
+            text[begin:end],
         )
+        gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
+        examples.append(Example(sentence, gold, name))
     return examples

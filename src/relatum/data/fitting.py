@@ -107,6 +107,8 @@ def split(document: Document, splitter: Splitter) -> Document:
 def trim(document: Document, remark: Callable[[str, int], None]) -> Document:
     """The document, which has words, with annotations that do not begin or end with white space between them."""
     text, index = document.text, WordIndex(document.words or ())
+    if all(map(index.is_exact, _spans(document))):
+        return document
     trimmed = 0
 
     def move(span: Span) -> Span:
@@ -136,14 +138,21 @@ def trim(document: Document, remark: Callable[[str, int], None]) -> Document:
     return replace(document, annotation=annotation, clusters=clusters, attributes=attributes)
 
 
+def _spans(document: Document) -> set[Span]:
+    """All spans that are annotated, each once."""
+    spans = {piece for entity in document.annotation.entities for piece in entity.pieces()}
+    spans.update(span for cluster in document.clusters for span in cluster)
+    return spans
+
+
 def align(document: Document, remark: Callable[[str, int], None]) -> Document:
     """The document with words cut where annotations begin or end, and sentences merged where an entity spans two."""
     words, sentences = document.words or (), document.sentences or ()
-    spans = {piece for entity in document.annotation.entities for piece in entity.pieces()}
-    spans.update(span for cluster in document.clusters for span in cluster)
     index = WordIndex(words)
     cuts: dict[int, set[int]] = {}
-    for span in spans:
+    for span in _spans(document):
+        if index.is_exact(span):
+            continue
         under = index.touching(span)
         if under is None or span.start < words[under.start].start or words[under.end - 1].end < span.end:
             raise BadRecord(
@@ -158,9 +167,11 @@ def align(document: Document, remark: Callable[[str, int], None]) -> Document:
         remark("words cut in two where an annotation begins or ends inside them", sum(map(len, cuts.values())))
         words, sentences = _cut(words, sentences, cuts)
         index = WordIndex(words)
-    joined = _merge(sentences, [index.exact(entity.span) for entity in document.annotation.entities])
-    remark("sentences joined because an entity spans both", len(sentences) - len(joined))
-    return replace(document, words=words, sentences=joined)
+    joined = sentences
+    if len(sentences) > 1:
+        joined = _merge(sentences, [index.exact(entity.span) for entity in document.annotation.entities])
+        remark("sentences joined because an entity spans both", len(sentences) - len(joined))
+    return document if joined == sentences and not cuts else replace(document, words=words, sentences=joined)
 
 
 def _cut(
@@ -260,6 +271,8 @@ def _with(document: Document, annotation: Annotation, remark: Callable[[str, int
 
 def crossing_relations(document: Document) -> list[Relation]:
     """Relations whose two entities stand in different sentences; the document must be split."""
+    if not document.annotation.relations or len(document.sentences or ()) < 2:
+        return []
     index = WordIndex(document.words or ())
     starts = [sentence.start for sentence in document.sentences or ()]
 

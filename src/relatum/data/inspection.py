@@ -17,7 +17,7 @@ from relatum.data.problems import Problems
 from relatum.data.records import BadRecord
 from relatum.data.splitting import Splitter
 from relatum.errors import Problem
-from relatum.schema import Schema, infer_schema
+from relatum.schema import Schema, SchemaBuilder
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Document, Example
@@ -110,13 +110,14 @@ def inspect_corpus(
     """
     problems = Problems()
     index = SentenceIndex()
+    tagger = _Tagger(make_tags)
     parts: dict[str, Counts] = {}
     try:
         for part in corpus.parts:
             counts = parts[part.name] = Counts(part.format.name)
             for document in watch(part.read(problems), part.name):
                 try:
-                    _count(document, part.name, counts, index, splitter, make_tags)
+                    _count(document, part.name, counts, index, splitter, tagger)
                 except BadRecord as bad:
                     field = f"document {document.id!r}"
                     problems.add(Problem(str(part.path), bad.found, bad.expected, field=field))
@@ -127,12 +128,37 @@ def inspect_corpus(
         index.close()
 
 
+class _Tagger:
+    """Counts what tags cannot say, with tags for all labels seen so far: new ones are made only for a new label."""
+
+    def __init__(self, make_tags: MakeTags) -> None:
+        self._make_tags = make_tags
+        self._schema = SchemaBuilder()
+        self._labels: set[tuple[str, ...]] = set()
+        self._tags = make_tags(self._schema.build())
+
+    def count_lost(self, example: Example, counts: Counts) -> None:
+        """Add the reason for each entity and relation of a sentence that its tags cannot say."""
+        gold, n_words = example.gold, len(example.sentence)
+        labels: set[tuple[str, ...]] = {(entity.label,) for entity in gold.entities}
+        labels.update((r.label, r.head.label, r.tail.label) for r in gold.relations)
+        if not labels <= self._labels:
+            self._labels |= labels
+            self._schema.add(gold)
+            self._tags = self._make_tags(self._schema.build())
+        sequence, table = self._tags
+        if len(gold.entities) > 1 or any(entity.fragments for entity in gold.entities):
+            counts.lost_entities.update(lost.reason for lost in sequence.encode(gold.entities, n_words).lost)
+        if gold.relations:
+            counts.lost_relations.update(lost.reason for lost in table.encode(gold, n_words).lost)
+
+
 def _ignore(_what: str, _times: int) -> None:
     """What conversions change is of no concern here."""
 
 
 def _count(
-    document: Document, part: str, counts: Counts, index: SentenceIndex, splitter: Splitter, make_tags: MakeTags
+    document: Document, part: str, counts: Counts, index: SentenceIndex, splitter: Splitter, tagger: _Tagger
 ) -> None:
     document = align(trim(split(document, splitter), _ignore), _ignore)
     annotation = document.annotation
@@ -152,15 +178,7 @@ def _count(
         n_words = len(example.sentence)
         counts.sentences += 1
         counts.words += n_words
-        counts.longest = max(counts.longest, (n_words, example.id), key=lambda pair: pair[0])
+        if n_words > counts.longest[0]:
+            counts.longest = n_words, example.id
         index.add(part, example.id, " ".join(example.sentence.words))
-        _count_lost(example, counts, make_tags)
-
-
-def _count_lost(example: Example, counts: Counts, make_tags: MakeTags) -> None:
-    """Add the reason for each entity and relation of a sentence that its tags cannot say."""
-    if example.gold.entities:
-        n_words = len(example.sentence)
-        sequence, table = make_tags(infer_schema([example.gold]))
-        counts.lost_entities.update(lost.reason for lost in sequence.encode(example.gold.entities, n_words).lost)
-        counts.lost_relations.update(lost.reason for lost in table.encode(example.gold, n_words).lost)
+        tagger.count_lost(example, counts)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.data.formats.sgml import (
+from relatum.data.formats.ace.markup import (
     READINGS,
     Piece,
     Ruler,

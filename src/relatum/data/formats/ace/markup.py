@@ -16,7 +16,9 @@ from relatum.types import Span
 _REFERENCE = r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{1,31});|\r\n"
 _MARKUP, _AFTER_TAGS = re.compile(rf"<[^>]+>|{_REFERENCE}"), re.compile(_REFERENCE)
 _FRAME = re.compile(r"<(/?)(DOC|BODY|TEXT)\b", re.IGNORECASE)
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
+
+ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
+_TABLE = str.maketrans(ESCAPES)
 
 
 class Piece(NamedTuple):
@@ -140,9 +142,9 @@ class Ruler:
 
 def escape_markup(text: str) -> str:
     """The text so that `strip_markup` gives it back, to be put between tags of <DOC>, <BODY> and <TEXT>."""
-    return "".join(_ESCAPES.get(character, character) for character in text)
+    return text.translate(_TABLE)
 
 
 def escaped_offsets(text: str) -> list[int]:
     """Where each character of the text, and its end, lies once it is escaped, under the LDC's reading."""
-    return list(accumulate((len(_ESCAPES.get(character, "_")) for character in text), initial=0))
+    return list(accumulate((len(ESCAPES.get(character, "_")) for character in text), initial=0))
