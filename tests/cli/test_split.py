@@ -74,6 +74,7 @@ def test_split_follows_the_published_folds_of_ade(
     assert "documents listed more than once in a part, renamed" in capsys.readouterr().err
     given = json.loads(lists.read_text())
     assert json.loads((out / "folds.json").read_text()) == given
-    words = [json.loads(line)["tokens"] for line in (shared_data / "ade" / "all.jsonl").open()]
+    lines = (shared_data / "ade" / "all.jsonl").read_text(encoding="utf-8").splitlines()
+    words = [json.loads(line)["tokens"] for line in lines]
     found = [document.text for document in load_documents(out / "fold-10" / "test.jsonl")]
     assert found == [" ".join(words[number]) for number in given[9]["test"]]

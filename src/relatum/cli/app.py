@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import io
+import os
 import sys
 
 import typer
@@ -46,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status is 0, 1 for bad data, 2 for a bad call, 130 after Ctrl-C."""
     # Documents hold no cycles; looking for some whenever a few more are in memory takes a third of the reading time.
     gc.set_threshold(100_000, 50, 1000)
+    _open_streams()
     try:
         app(args=arguments, prog_name="relatum")
     except SystemExit as stop:
@@ -59,8 +62,20 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _open_streams() -> None:
+    """Make sure that nothing printed can fail: not for want of a stream, nor for a sign that its encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started the program
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _fail(message: str) -> int:
-    print(f"relatum: {message}", file=sys.stderr)
+    from relatum.cli.console import say
+
+    say(message)
     return 1
 
 

@@ -6,23 +6,30 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from relatum.data.problems import Problems
 from relatum.types import Document
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from relatum.data.problems import Problems
 
 
 def results() -> Console:
     """Where tables of results go: the terminal at its width, or a file or pipe at one that does not fold them."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    # Labels and names are shown as they are: a bracket in one begins no style.
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
+
+
+def printable(text: str) -> str:
+    """The text, escaped where a terminal could not show it; its lines stay lines."""
+    return "".join(s if s.isprintable() or s == "\n" else s.encode("unicode_escape").decode() for s in text)
 
 
 def say(message: str) -> None:
     """A remark to the person at the terminal; standard output stays free for results."""
-    print(f"relatum: {message}", file=sys.stderr)
+    print(f"relatum: {printable(message)}", file=sys.stderr)
 
 
 def warn_about(problems: Problems) -> None:

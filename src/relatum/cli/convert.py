@@ -39,7 +39,7 @@ def convert(
     override: Override = None,
 ) -> None:
     """Convert annotated data. Nothing is dropped without being counted; DST appears whole or not at all."""
-    from relatum.cli.console import say, warn_about, watch
+    from relatum.cli.console import printable, say, warn_about, watch
     from relatum.config import load_config
     from relatum.data.conversion import convert as run
     from relatum.data.conversion import target_format
@@ -66,5 +66,5 @@ def convert(
     )
     warn_about(result.problems)
     for name, count in result.documents.items():
-        print(f"{name}: {count} documents")
-    print("wrote " + ", ".join(map(str, result.files)))
+        print(printable(f"{name}: {count} documents"))
+    print(printable("wrote " + ", ".join(map(str, result.files))))

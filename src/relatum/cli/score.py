@@ -69,7 +69,7 @@ def score(
     """
     import json
 
-    from relatum.cli.console import say
+    from relatum.cli.console import printable, say
     from relatum.config import load_config
     from relatum.evaluation.report import make_report
     from relatum.schema import Schema
@@ -94,10 +94,10 @@ def score(
     from relatum.evaluation.tables import show_comparison, show_scores
 
     for path, pairs, system in zip(paths, systems, report.systems, strict=True):
-        print(f"{path}: {len(pairs.documents):,} documents, matched with those of {gold} by {pairs.by}")
+        print(printable(f"{path}: {len(pairs.documents):,} documents, matched with those of {gold} by {pairs.by}"))
         show_scores(system.scores, system.intervals, given_spans)
     if report.comparison:
-        show_comparison(report.comparison, str(predicted), str(other), given_spans)
+        show_comparison(report.comparison, printable(str(predicted)), printable(str(other)), given_spans)
 
 
 def _read_pairs(gold: Path, paths: list[Path], gold_format: str | None, format: str | None) -> list[Pairs]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,10 @@ _SUFFIX = ".partial"
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and vanishes otherwise."""
-    if path.is_dir():
-        raise RelatumError(f"{path} is a folder; name a file to write")
-    if path.exists() and not path.is_file():
-        raise RelatumError(f"{path} is neither a file nor a folder; name a file to write")
+    old = _mode(path)
+    if old is not None and not stat.S_ISREG(old):
+        what = "a folder" if stat.S_ISDIR(old) else "neither a file nor a folder"
+        raise RelatumError(f"{path} is {what}; name a file to write")
     path = path.resolve()  # a symbolic link stays one
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
@@ -29,8 +30,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     try:
         yield draft
         _sync(draft)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-        draft.chmod(mode)
+        draft.chmod(0o666 & ~_umask() if old is None else old & 0o777)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
@@ -39,8 +39,9 @@ def replacing_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder that becomes `path` when the block ends well; `path` must be new or empty."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        what = "is a folder that is not empty" if path.is_dir() else "is a file"
+    old = _mode(path)
+    if old is not None and (not stat.S_ISDIR(old) or any(path.iterdir())):
+        what = "is a folder that is not empty" if stat.S_ISDIR(old) else "is a file"
         raise RelatumError(f"{path} {what}; name a new folder, or remove it first")
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +55,14 @@ def new_folder(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _mode(path: Path) -> int | None:
+    """What is at the path, None for nothing; a path that leads nowhere, such as a link to itself, is an error."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
 
 
 def _prefix(path: Path) -> str:

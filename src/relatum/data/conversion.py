@@ -44,7 +44,8 @@ def target_format(path: Path, name: str | None, many: bool) -> Format:
         if fitting:
             names = ", ".join(format.name for format in fitting)
             raise FormatError(f"{path}: {path.suffix} may be {names}; say which with --to")
-    raise FormatError(f"{path}: say which format to write with --to; there are {', '.join(FORMATS)}")
+    cure = "the source has several parts: name a folder, and" if many else "say"
+    raise FormatError(f"{path}: {cure} which format to write with --to; there are {', '.join(FORMATS)}")
 
 
 def convert(
@@ -85,12 +86,12 @@ def convert(
         with replacing_file(target) as draft:
             write(corpus.parts[0], draft)
             check()
-        files = [target]
-        if format.companion:
-            name, content = format.companion(schema.build())
-            files.append(target.with_name(f"{target.stem}.{name}"))
-            with replacing_file(files[-1]) as draft:
-                draft.write_text(content, encoding="utf-8")
+            files = [target]
+            if format.companion:
+                name, content = format.companion(schema.build())
+                files.append(target.with_name(f"{target.stem}.{name}"))
+                with replacing_file(files[-1]) as labels:
+                    labels.write_text(content, encoding="utf-8")
         return Converted(counts, tuple(files), problems)
     if target.suffix and target.suffix == format.suffix and not target.is_dir():
         listed = ", ".join(part.name for part in corpus.parts)
@@ -105,6 +106,8 @@ def convert(
         check()
         if format.companion:
             name, content = format.companion(schema.build())
+            if (folder / name).exists():
+                raise RelatumError(f"{corpus.path}: a part would be written to {name}, where the labels go; rename it")
             (folder / name).write_text(content, encoding="utf-8")
         names = sorted(child.name for child in folder.iterdir())
     return Converted(counts, tuple(target / name for name in names), problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +47,12 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
     if not path.exists():
         raise RelatumError(f"{path}: no such file or folder")
     if path.is_file():
-        return Corpus(path, (Part(path.stem, path, format or _guess_file(path)),))
+        return Corpus(path, (Part(_readable(path.stem), path, format or _guess_file(path)),))
+    if not path.is_dir():
+        raise RelatumError(f"{path}: neither a file nor a folder; save what comes from it as a file")
     whole = format or guess_format(path)
     if whole is not None and not whole.suffix:
-        parts = _subfolders(path, whole) or [Part(path.resolve().name, path, whole)]
+        parts = _subfolders(path, whole) or [Part(_readable(path.resolve().name), path, whole)]
         return Corpus(path, tuple(sorted(parts, key=_place)))
     files, skipped = [], []
     for file in sorted(path.iterdir()):
@@ -69,8 +71,8 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
             files.append((file, found))
     if not files:
         raise FormatError(f"{path}: no annotated data found in this folder; name the format with --from if there is")
-    stems = Counter(file.stem for file, _ in files)
-    parts = [Part(file.stem if stems[file.stem] == 1 else file.name, file, found) for file, found in files]
+    by_stem = len({file.stem for file, _ in files}) == len(files)
+    parts = [Part(_readable(file.stem if by_stem else file.name), file, found) for file, found in files]
     return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped))
 
 
@@ -95,6 +97,11 @@ def _subfolders(path: Path, format: Format) -> list[Part]:
     if beside or any(file.suffix == ".txt" for file in path.iterdir()):
         return []
     return [Part(folder.name, folder, format) for folder in folders]
+
+
+def _readable(name: str) -> str:
+    """A file's name as text: bytes that are not UTF-8 are spelt out."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _place(part: Part) -> tuple[int, str]:

@@ -308,7 +308,7 @@ def _report_losses(document: Document, format: Format, remark: Callable[[str, in
         f"metadata left out, under keys that {format.title} has for itself",
         sum(key in format.keys for key in document.metadata),
     )
-    if not holds.metadata and document.metadata:
+    if not holds.metadata and document.metadata.keys() - set(holds.metadata_keys):
         remark(f"documents whose metadata is left out, which {format.title} cannot hold", 1)
     if not holds.scores:
         scores = [*(e.score for e in annotation.entities), *(r.score for r in annotation.relations)]

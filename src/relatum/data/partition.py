@@ -92,7 +92,7 @@ def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[lis
 def _fold(train: Iterable[list[int]], dev: Iterable[list[int]], test: Iterable[list[int]]) -> Fold:
     one, two, three = (tuple(sorted(number for group in part for number in group)) for part in (train, dev, test))
     if not one:
-        raise RelatumError("too few documents: nothing is left to train on; hold out less for dev and test")
+        raise RelatumError("too few documents: nothing is left to train on; hold out less with --dev and --test")
     return Fold(one, two, three)
 
 
@@ -169,17 +169,20 @@ def _text(path: Path) -> str:
 
 
 def pick(documents: Sequence[Document], numbers: Iterable[int], problems: Problems, where: str) -> list[Document]:
-    """The documents of a part; one that is listed again gets an id of its own."""
+    """The documents of a part; one that is listed again, or has the id of another, gets an id of its own."""
     taken = {document.id for document in documents}
     seen: set[int] = set()
+    used: set[str] = set()
     picked = []
     for number in numbers:
         document = documents[number]
-        if number in seen:
-            problems.remark("documents listed more than once in a part, renamed", f"{where}, {document.id}")
+        if document.id in used:
+            what = "listed more than once in a part" if number in seen else "with the id of another in their part"
+            problems.remark(f"documents {what}, renamed", f"{where}, {document.id}")
             name = next(name for time in count(2) if (name := f"{document.id}~{time}") not in taken)
             taken.add(name)
             document = replace(document, id=name)
         seen.add(number)
+        used.add(document.id)
         picked.append(document)
     return picked

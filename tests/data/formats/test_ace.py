@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -10,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.data.formats import scierc, table_sequence
+from relatum.data.conversion import convert
+from relatum.data.corpus import Corpus, open_corpus
+from relatum.data.fitting import Policy
+from relatum.data.formats import jsonl, scierc, table_sequence
 from relatum.data.formats.ace import FORMAT
 from relatum.data.problems import Problems
-from relatum.data.splitting import split_sentences
-from relatum.errors import FormatError
+from relatum.data.records import BadRecord
+from relatum.data.splitting import make_splitter, split_sentences
+from relatum.errors import DataError, FormatError
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 FILES = Path(__file__).parent / "ace"
@@ -198,6 +205,21 @@ def test_read_prefers_passes_in_order(tmp_path: Path) -> None:
 def test_read_finds_the_name_of_a_document_without_one(tmp_path: Path) -> None:
     write_pair(tmp_path, "<DOC>Oda</DOC>", annotation().replace(' DOCID="d"', ""))
     assert [d.id for d in read_well(tmp_path)] == ["d"]
+
+
+def test_read_replaces_what_is_no_unicode_in_a_file_name(tmp_path: Path) -> None:
+    for suffix in (".sgm", ".apf.xml"):
+        name = os.fsdecode(b"d\xe9" + suffix.encode())
+        (tmp_path / name).write_text("<DOC>Oda</DOC>" if suffix == ".sgm" else "<document/>")
+    assert [d.id for d in read_well(tmp_path)] == ["d\ufffd"]
+
+
+def test_read_takes_numbers_in_file_names_as_numbers(tmp_path: Path) -> None:
+    FORMAT.write(tmp_path, [Document(f"d-{number}", "a") for number in (10, 9, 1)])
+    (tmp_path / "x").mkdir()
+    FORMAT.write(tmp_path / "x" / "2", [Document("second", "a")])
+    FORMAT.write(tmp_path / "x" / "10", [Document("first", "a")])
+    assert [d.id for d in read_well(tmp_path)] == ["d-1", "d-9", "d-10", "second", "first"]
 
 
 SGML = "<DOC>\r\n<DOCID> d </DOCID>\r\n<TEXT>\r\nR&amp;D at AT&AMP;T\r\nwas led by <b>Oda</b> Lind</TEXT></DOC>"
@@ -396,6 +418,11 @@ def test_an_sgm_file_of_nothing_but_brackets_is_read_at_once(tmp_path: Path) -> 
     assert time.perf_counter() - start < 5
 
 
+def test_importing_the_format_imports_no_xml() -> None:
+    code = "import sys, relatum.data.formats.ace; sys.exit(any('xml.etree' in name for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_recognise_knows_folders_with_annotation_files(tmp_path: Path) -> None:
     assert FORMAT.recognise(FILES / "ace2005")
     assert FORMAT.recognise(NEWS.parent)
@@ -499,30 +526,90 @@ def test_relations_said_twice_stay_twice(tmp_path: Path) -> None:
 
 
 ONE = Entity(Span(0, 1), "X")
+BROKEN = Entity(Span(0, 5), "X", (Span(0, 1), Span(4, 5)))
 
 
 @pytest.mark.parametrize(
-    ("document", "message"),
+    ("document", "field", "found", "expected"),
     [
-        (Document("", "a"), "the id is empty"),
-        (Document("x" * 300, "a"), "too long"),
-        (Document("d", "a", Annotation((replace(ONE, label=""),))), "empty id or label"),
-        (Document("d", "\x01", Annotation((ONE,))), r"XML cannot hold U\+0001"),
-        (Document("d", "a", Annotation((replace(ONE, label="\x1b"),))), r"XML cannot hold U\+001B"),
-        (Document("d\x01", "a"), r"XML cannot hold U\+0001"),
-        (Document("d", "a", Annotation((ONE,), (Relation(ONE, ONE, "DISC"),))), "DISC are left out"),
-        (Document("d", "a", Annotation((ONE,), (Relation(ONE, ONE, ""),))), "empty id or label"),
-        (Document("d", "a b", clusters=((Span(2, 3), Span(0, 1)),)), "cluster 1 has 'b', which is no entity"),
+        (Document("", "a"), "id", '""', "not empty"),
+        (Document("é" * 40, "a"), "id", "of 240 characters as the name of a file", "at most 200"),
+        (Document("d\x01", "a"), "id", "the character U+0001 in 'd\\x01'", "XML"),
+        (Document("d\ud800", "a"), "id", "the lone surrogate U+D800", "valid Unicode"),
+        (Document("d", "a\ud800"), "text", "the lone surrogate U+D800", "valid Unicode"),
+        (Document("d", "\x01", Annotation((ONE,))), "entities[0]", "the character U+0001", "XML"),
+        (Document("d", "\uffff", Annotation((ONE,))), "entities[0]", "the character U+FFFF", "XML"),
+        (Document("d", "a b c", Annotation((ONE, BROKEN))), "entities[1]", "discontinuous entity 'a b c'", "one piece"),
+        (Document("d", "a", Annotation((replace(ONE, label=""),))), "entities[0].label", '""', "not empty"),
+        (Document("d", "a", Annotation((replace(ONE, label="\x1b"),))), "entities[0].label", "U+001B", "XML"),
+        (Document("d", "a", Annotation((replace(ONE, id="\x00"),))), "entities[0].id", "U+0000", "XML"),
+        (Document("d", "a", Annotation((ONE,), (Relation(ONE, ONE, ""),))), "relations[0].label", '""', "not empty"),
         (
-            Document("d", "a b c", Annotation((Entity(Span(0, 5), "X", (Span(0, 1), Span(4, 5))),))),
-            "no discontinuous entities",
+            Document("d", "a", Annotation((ONE,), (Relation(ONE, ONE, "R", id="\x0b"),))),
+            "relations[0].id",
+            "U+000B",
+            "XML",
         ),
-        (Document("d", "a\ud800"), "not valid Unicode"),
+        (
+            Document("d", "a", Annotation((ONE,), (Relation(ONE, ONE, "DISC"),))),
+            "relations[0].label",
+            "the type DISC",
+            "another name",
+        ),
+        (
+            Document("d", "a b", Annotation((ONE,)), clusters=((ONE.span,), (ONE.span, Span(2, 3)))),
+            "clusters[1]",
+            "'b' at characters [2, 3), which is no entity",
+            "clusters of entities",
+        ),
     ],
 )
-def test_write_refuses_what_it_cannot_hold(tmp_path: Path, document: Document, message: str) -> None:
-    with pytest.raises(FormatError, match=message):
+def test_check_and_write_refuse_what_ace_cannot_hold(
+    tmp_path: Path, document: Document, field: str, found: str, expected: str
+) -> None:
+    assert FORMAT.check
+    with pytest.raises(BadRecord) as refused:
+        FORMAT.check(document)
+    assert refused.value.field == field
+    assert found in refused.value.found
+    assert expected in refused.value.expected
+    with pytest.raises(FormatError, match=re.escape(f"{field}: found {refused.value.found}")):
         FORMAT.write(tmp_path, [document])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def corpus_with_bad_documents(tmp_path: Path) -> Corpus:
+    """Two documents that ACE can hold, and two that it cannot."""
+    two = (ONE, Entity(Span(2, 3), "Y"))
+    documents = [
+        Document("good", "a b", Annotation(two, (Relation(*two, "PHYS"),))),
+        Document("left out", "a b", Annotation(two, (Relation(*two, "METONYMY"),))),
+        Document("loose", "a b", Annotation(two[:1]), clusters=((Span(0, 1), Span(2, 3)),)),
+        Document("good as well", "a \x01 b", Annotation(two[:1])),
+    ]
+    path = tmp_path / "data.jsonl"
+    jsonl.FORMAT.write(path, documents)
+    return open_corpus(path)
+
+
+def test_convert_reports_every_document_that_ace_cannot_hold(tmp_path: Path, corpus_with_bad_documents: Corpus) -> None:
+    with pytest.raises(DataError) as error:
+        convert(corpus_with_bad_documents, tmp_path / "ace", FORMAT, make_splitter("rules", "rules"), Policy())
+    first, second = error.value.problems
+    assert first.field == "document 'left out', relations[0].label"
+    assert (first.found, first.expected[:24]) == ("the type METONYMY", "another name for it, or ")
+    assert second.field == "document 'loose', clusters[0]"
+    assert second.found == "'b' at characters [2, 3), which is no entity"
+    assert second.expected == "clusters of entities, as ACE has them; make it one, or take it out"
+    assert not (tmp_path / "ace").exists()
+
+
+def test_convert_can_leave_out_what_ace_cannot_hold(tmp_path: Path, corpus_with_bad_documents: Corpus) -> None:
+    splitter = make_splitter("rules", "rules")
+    done = convert(corpus_with_bad_documents, tmp_path / "ace", FORMAT, splitter, Policy(), on_error="skip")
+    assert (done.documents, done.problems.count) == ({"data": 2}, 2)
+    assert [document.id for document in read_well(tmp_path / "ace")] == ["good", "good as well"]
 
 
 def test_write_refuses_ids_used_before(tmp_path: Path) -> None:

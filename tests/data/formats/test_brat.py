@@ -14,9 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relatum.data.conversion import convert
+from relatum.data.corpus import open_corpus
+from relatum.data.fitting import Policy
+from relatum.data.formats import jsonl
 from relatum.data.formats.brat import FORMAT
 from relatum.data.problems import Problems
-from relatum.errors import FormatError
+from relatum.data.records import BadRecord
+from relatum.data.splitting import make_splitter
+from relatum.errors import DataError, FormatError
 from relatum.schema import RelationType, Schema
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
@@ -59,6 +65,9 @@ def write(path: Path, *documents: Document) -> dict[str, str]:
 
 
 def written_and_read(path: Path, *documents: Document) -> list[Document]:
+    assert FORMAT.check is not None
+    for document in documents:
+        FORMAT.check(document)
     FORMAT.write(path, documents)
     found, problems = read(path)
     problems.raise_if_any()
@@ -184,6 +193,19 @@ def test_read_uses_the_path_as_id_and_passes_over_other_files(tmp_path: Path) ->
     assert documents[0].annotation.entities == (Entity(Span(0, 3), "N"),)
     assert problems.count == 0
     assert not problems.remarks
+
+
+def test_read_gives_documents_in_the_natural_order_of_their_names(tmp_path: Path) -> None:
+    names = ["b-9", "a/2", "b-10", "a/10", "b-1"]
+    documents, _ = read(folder(tmp_path, {f"{name}.txt": "" for name in names}))
+    assert [document.id for document in documents] == ["a/2", "a/10", "b-1", "b-9", "b-10"]
+
+
+def test_read_says_that_text_behind_an_annotation_is_left_out(tmp_path: Path) -> None:
+    lines = "T1\tOrg 0 4\tSony\nR1\tIs Arg1:T1 Arg2:T1\t\nA1\tSure T1\tby far\n*\tEquiv T1\tall\n"
+    document, problems = read_pair(tmp_path, TEXT, lines)
+    assert document.attributes == (Attribute(document.annotation.entities[0], "Sure"),)
+    assert problems.remarks == {"text behind a relation, attribute or equivalence left out": 2}
 
 
 def test_read_takes_a_text_without_annotation_and_says_so(tmp_path: Path) -> None:
@@ -387,13 +409,13 @@ def test_read_reports_files_that_may_not_be_read(tmp_path: Path, monkeypatch: py
     def refuse(path: Path, _: Problems) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("relatum.data.formats.brat.read_text", refuse)
+    monkeypatch.setattr("relatum.data.formats.brat.reading.read_text", refuse)
     (problem,) = read_bad(tmp_path, TEXT, "")
     assert problem == "d.txt: found Permission denied; expected a file that can be read"
 
 
 @pytest.mark.parametrize(
-    "content", ["[1]", "{", '{"a": "\\ud800"}', b"\xff", "[" * 100_000, '{"a":' * 900 + "1" + "}" * 900]
+    "content", ["[1]", "{", '{"a": "\\ud800"}', '{"a": NaN}', b"\xff", "[" * 100_000, '{"a":' * 900 + "1" + "}" * 900]
 )
 def test_read_reports_metadata_that_is_no_json_object(tmp_path: Path, content: str | bytes) -> None:
     documents, problems = read(folder(tmp_path, {"d.txt": "x", "d.ann": "", "d.metadata.json": content}))
@@ -483,48 +505,115 @@ def test_write_finds_equal_entities_by_id_where_they_are_copies(tmp_path: Path) 
     assert write(tmp_path, document)["d.ann"].endswith("R1\tR Arg1:T2 Arg2:T1\nR2\tR Arg1:T1 Arg2:T1\n")
 
 
+def refused(path: Path, document: Document) -> tuple[str, str]:
+    """What was found and expected in a document that must be refused both before and while it is written."""
+    assert FORMAT.check is not None
+    with pytest.raises(BadRecord) as caught:
+        FORMAT.check(document)
+    found, expected = caught.value.found, caught.value.expected
+    with pytest.raises(FormatError, match=re.escape(f"document {document.id!r}: found {found}; expected {expected}")):
+        FORMAT.write(path, [document])
+    return found, expected
+
+
 @pytest.mark.parametrize("label", ["two words", "", "tab\t", "new\nline", "\u2028"])
-def test_write_refuses_names_that_brat_cannot_hold(tmp_path: Path, label: str) -> None:
+def test_names_that_brat_cannot_hold_are_refused(tmp_path: Path, label: str) -> None:
     entity = Entity(Span(0, 1), "N")
-    bad = Entity(Span(0, 1), label)
-    for document in (
-        Document("d#1", "x", Annotation((bad,))),
-        Document("d#1", "x", Annotation((entity,), (Relation(entity, entity, label),))),
-        Document("d#1", "x", Annotation((entity,)), attributes=(Attribute(entity, label),)),
+    for what, document in (
+        ("entity type", Document("d#1", "x", Annotation((Entity(Span(0, 1), label),)))),
+        ("relation type", Document("d#1", "x", Annotation((entity,), (Relation(entity, entity, label),)))),
+        ("attribute", Document("d#1", "x", Annotation((entity,)), attributes=(Attribute(entity, label),))),
     ):
-        with pytest.raises(FormatError, match=re.escape("document 'd#1': brat cannot hold the ")) as error:
-            FORMAT.write(tmp_path, [document])
-        assert repr(label) in str(error.value)
+        assert refused(tmp_path, document)[0] == f"the {what} {label!r}"
 
 
 @pytest.mark.parametrize("value", ["", " ", "a\tb", "a\nb", "a\r"])
-def test_write_refuses_attribute_values_that_brat_cannot_hold(tmp_path: Path, value: str) -> None:
+def test_attribute_values_that_brat_cannot_hold_are_refused(tmp_path: Path, value: str) -> None:
     entity = Entity(Span(0, 1), "N")
     document = Document("d", "x", Annotation((entity,)), attributes=(Attribute(entity, "Sure", value),))
-    with pytest.raises(FormatError, match="'Sure'"):
-        FORMAT.write(tmp_path, [document])
+    assert refused(tmp_path, document)[0] == f"the value {value!r} of the attribute 'Sure'"
 
 
-def test_write_refuses_clusters_of_what_is_no_entity(tmp_path: Path) -> None:
+def test_clusters_of_what_is_no_entity_are_refused(tmp_path: Path) -> None:
     document = Document("d", "one two", Annotation((Entity(Span(0, 3), "N"),)), clusters=((Span(0, 3), Span(4, 7)),))
-    with pytest.raises(FormatError, match=r"document 'd'.* 'two', the characters \[4, 7\)"):
+    assert refused(tmp_path, document)[0] == "'two' at characters [4, 7) in a cluster"
+
+
+def test_text_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
+    assert "not valid Unicode" in refused(tmp_path, Document("d", "\ud800"))[0]
+
+
+@pytest.mark.parametrize("id", ["", "\ud800"])
+def test_ids_that_cannot_be_file_names_are_refused(tmp_path: Path, id: str) -> None:
+    assert refused(tmp_path, Document(id, "x"))[1] == "an id that can be a file name"
+
+
+@pytest.mark.parametrize(
+    ("document", "width"),
+    [
+        (Document("x" * 252, "x"), 256),
+        (Document("x" * 242, "x", metadata={"a": 1}), 256),
+        (Document("é" * 126, "x"), 256),
+        (Document("a/" + "?" * 84, "x"), 256),
+        (Document("x" * 300 + "/y", "x"), 300),
+    ],
+)
+def test_ids_that_are_too_long_for_a_file_name_are_refused(tmp_path: Path, document: Document, width: int) -> None:
+    assert FORMAT.check is not None
+    with pytest.raises(BadRecord, match=f"a file name of {width} bytes; expected 255 at most"):
+        FORMAT.check(document)
+    with pytest.raises(FormatError, match="the id is too long for a file name"):
         FORMAT.write(tmp_path, [document])
+
+
+@pytest.mark.parametrize(
+    "document", [Document("x" * 251, "x"), Document("x" * 241, "x", metadata={"a": 1}), Document("x" * 255 + "/y", "x")]
+)
+def test_ids_that_just_fit_a_file_name_are_written(tmp_path: Path, document: Document) -> None:
+    assert written_and_read(tmp_path, document) == [document]
+
+
+def test_write_refuses_a_path_longer_than_the_system_takes(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="the id is too long for a file name"):
+        FORMAT.write(tmp_path, [Document("é/" * 3000 + "x", "x")])
 
 
 def test_write_refuses_two_documents_of_one_id(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match='two documents have the id "d"'):
+    with pytest.raises(FormatError, match="document 'd': found the id \"d\" again; expected ids that differ"):
         FORMAT.write(tmp_path, [Document("d", "x"), Document("d", "y")])
 
 
-@pytest.mark.parametrize("id", ["", "\ud800", "x" * 252, "é/" * 3000 + "x", "x" * 300 + "/y"])
-def test_write_refuses_ids_that_no_file_name_can_hold(tmp_path: Path, id: str) -> None:
-    with pytest.raises(FormatError, match="document id"):
-        FORMAT.write(tmp_path, [Document(id, "x", metadata={"a": 1})])
-
-
-def test_write_refuses_text_that_is_no_unicode(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="not valid Unicode"):
-        FORMAT.write(tmp_path, [Document("d", "\ud800")])
+def test_convert_reports_every_document_that_brat_cannot_hold_or_skips_them(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.jsonl", tmp_path / "target"
+    jsonl.FORMAT.write(
+        source,
+        [
+            Document("a", "x", Annotation((Entity(Span(0, 1), "two words"),))),
+            Document("b", "x", Annotation((Entity(Span(0, 1), "N"),))),
+            Document("c", "x y", clusters=((Span(2, 3),),)),
+        ],
+    )
+    corpus, splitter = open_corpus(source), make_splitter("rules", "rules")
+    with pytest.raises(DataError) as caught:
+        convert(corpus, target, FORMAT, splitter, Policy())
+    assert [(p.path, p.field, p.found, p.expected) for p in caught.value.problems] == [
+        (
+            str(source),
+            "document 'a'",
+            "the entity type 'two words'",
+            "a name without white space, as brat needs; rename it first",
+        ),
+        (
+            str(source),
+            "document 'c'",
+            "'y' at characters [2, 3) in a cluster",
+            "clusters of entities, as brat holds no others; make it an entity first",
+        ),
+    ]
+    assert not target.exists()
+    done = convert(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
+    assert (done.documents, done.problems.count) == ({"source": 1}, 2)
+    assert [document.id for document in read(target)[0]] == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relatum.data.conversion import convert
+from relatum.data.corpus import open_corpus
 from relatum.data.documents import from_words
-from relatum.data.fitting import overlapping
-from relatum.data.formats import scierc, table_sequence
+from relatum.data.fitting import Policy, overlapping
+from relatum.data.formats import jsonl, scierc, table_sequence
 from relatum.data.formats.corp import FORMAT
 from relatum.data.problems import Problems
-from relatum.errors import FormatError
+from relatum.data.records import BadRecord
+from relatum.data.splitting import make_splitter
+from relatum.errors import DataError, FormatError
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 TEXT = """\
@@ -41,6 +45,9 @@ TEXT = """\
 """
 
 
+LOC = Entity(Span(0, 1), "Loc")
+
+
 def read(path: Path) -> tuple[list[Document], Problems]:
     problems = Problems()
     return list(FORMAT.read(path, problems)), problems
@@ -53,6 +60,9 @@ def read_text(tmp_path: Path, text: str | bytes) -> tuple[list[Document], Proble
 
 
 def through(path: Path, *documents: Document) -> list[Document]:
+    assert FORMAT.check is not None
+    for one in documents:
+        FORMAT.check(one)
     FORMAT.write(path, documents)
     found, problems = read(path)
     problems.raise_if_any()
@@ -232,11 +242,12 @@ def test_write_protects_words_that_would_be_misread(tmp_path: Path) -> None:
     [
         (from_words("1", [["New York"]], Annotation()), "word 1: .* 'New York'"),
         (from_words("1", [["a", "b\tc"]], Annotation()), "document '1', word 2"),
+        (from_words("1", [["a"], ["b", "c d"]], Annotation()), "document '1', word 3"),
         (document("a", (0, 1, "O")), "entity 'a': .* entity type 'O'"),
         (document("a", (0, 1, "")), "entity type ''"),
         (document("a", (0, 1, "X\tY")), "entity type"),
-        (document("a b", (0, 2, "X"), (1, 2, "Y")), "overlapping entities; leave some out with --overlaps"),
-        (document("a", (0, 1, "X"), (0, 1, "X")), "overlapping"),
+        (document("a b", (0, 2, "X"), (1, 2, "Y")), "entity 'b': found an entity that overlaps another"),
+        (document("a", (0, 1, "X"), (0, 1, "X")), "entity 'a': .* stands twice"),
         (document("a", id="1\t2"), "id '1\\\\t2'"),
         (document("a", id=""), "id ''"),
         (document("a", id="\ufeff1"), "id '.ufeff1'"),
@@ -244,18 +255,52 @@ def test_write_protects_words_that_would_be_misread(tmp_path: Path) -> None:
         (replace(document("a"), metadata={"pos": ["N V"]}), "part-of-speech tag 'N V'"),
         (replace(document("a"), metadata={"pos": [""]}), "part-of-speech tag ''"),
         (document("a\ud800"), "not valid Unicode"),
+        (
+            from_words("1", [["a"]], Annotation((LOC,), (Relation(LOC, LOC, "R\tS"),))),
+            r"document '1', relations: found the relation type 'R\\tS'",
+        ),
     ],
 )
-def test_write_refuses_what_it_cannot_hold(tmp_path: Path, bad: Document, message: str) -> None:
-    with pytest.raises(FormatError, match=message):
+def test_what_the_columns_cannot_hold_is_refused(tmp_path: Path, bad: Document, message: str) -> None:
+    assert FORMAT.check is not None
+    with pytest.raises(BadRecord) as caught:
+        FORMAT.check(bad)
+    with pytest.raises(FormatError, match=message) as error:
         FORMAT.write(tmp_path / "a.corp", [bad])
+    assert str(error.value) == f"document {bad.id!r}, {caught.value}"
 
 
-def test_write_refuses_relation_types_with_tabs(tmp_path: Path) -> None:
-    entity = Entity(Span(0, 1), "X")
-    bad = from_words("1", [["a"]], Annotation((entity,), (Relation(entity, entity, "R\tS"),)))
-    with pytest.raises(FormatError, match="relation type"):
-        FORMAT.write(tmp_path / "a.corp", [bad])
+def test_convert_reports_every_document_that_the_columns_cannot_hold_or_skips_them(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.jsonl", tmp_path / "target.corp"
+    jsonl.FORMAT.write(
+        source,
+        [
+            document("New York", (0, 2, "O"), id="a"),
+            document("New York", (0, 2, "Loc"), id="b"),
+            from_words("c", [["In", "New York"]], Annotation()),
+        ],
+    )
+    corpus, splitter = open_corpus(source), make_splitter("rules", "rules")
+    with pytest.raises(DataError) as caught:
+        convert(corpus, target, FORMAT, splitter, Policy())
+    assert [(p.path, p.field, p.found, p.expected) for p in caught.value.problems] == [
+        (
+            str(source),
+            "document 'a', entity 'New York'",
+            "the entity type 'O'",
+            "one that is not empty and has no tab or line break, and is not O",
+        ),
+        (
+            str(source),
+            "document 'c', word 2",
+            "the word 'New York'",
+            "one that is not empty and has no white space",
+        ),
+    ]
+    assert not target.exists()
+    done = convert(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
+    assert (done.documents, done.problems.count) == ({"source": 1}, 2)
+    assert [found.id for found in read(target)[0]] == ["b"]
 
 
 def test_recognise_knows_the_columns(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import gc
+import os
 import subprocess
 import sys
 import zlib
@@ -25,6 +26,7 @@ from relatum.types import Annotation, Attribute, Document, Entity, Relation, Spa
 RELATIONS: Any = ("._.", "relations", None, None)
 DETAILS: Any = ("._.", "entity_details", None, None)
 REL: Any = ("._.", "rel", None, None)
+CHANGED = "documents whose doc._.entity_details was passed over, as the entities have changed since"
 
 
 @pytest.fixture
@@ -223,7 +225,7 @@ def test_docbin_keeps_the_order_of_entities(tmp_path: Path) -> None:
 
 
 def test_docbin_keeps_numbers_in_metadata_that_msgpack_cannot(tmp_path: Path) -> None:
-    document = replace(example(), metadata={"n": 10**30, "bad": "\ud800", "deep": {"a": [None, 1.5, True]}})
+    document = replace(example(), metadata={"n": 10**30, "deep": {"a": [None, 1.5, True]}})
     assert through(tmp_path / "x.spacy", document) == [document]
 
 
@@ -235,9 +237,19 @@ def test_docbin_reads_what_spacy_changed(tmp_path: Path) -> None:
     doc.ents = doc.ents[:1]
     (back,), problems = read_with_problems(save(tmp_path / "y.spacy", doc))
     assert back.annotation.entities == scored[:1]
-    assert list(problems.remarks) == [
-        "documents whose doc._.entity_details was passed over, as the entities have changed since"
-    ]
+    assert list(problems.remarks) == [CHANGED]
+
+
+def test_docbin_passes_over_details_of_labels_that_changed_at_their_end(tmp_path: Path) -> None:
+    document = example()
+    long = "A label with more characters than an error message would ever show of it, "
+    scored = tuple(replace(entity, label=long, score=0.5) for entity in document.annotation.entities)
+    FORMAT.write(tmp_path / "x.spacy", [replace(document, annotation=Annotation(scored))])
+    (doc,) = docs_in(tmp_path / "x.spacy")
+    doc.ents = [SpacySpan(doc, entity.start, entity.end, label=entity.label_ + "new") for entity in doc.ents]
+    (back,), problems = read_with_problems(save(tmp_path / "y.spacy", doc))
+    assert {entity.label for entity in back.annotation.entities} == {long + "new"}
+    assert list(problems.remarks) == [CHANGED]
 
 
 def test_docbin_reads_the_relations_of_the_tutorial(tmp_path: Path) -> None:
@@ -266,6 +278,11 @@ def test_docbin_says_where_the_tutorial_is_ambiguous(tmp_path: Path) -> None:
 def test_docbin_names_the_default_id_after_the_file(tmp_path: Path) -> None:
     documents = read(save(tmp_path / "x.spacy", simple_doc(), simple_doc()))
     assert [document.id for document in documents] == ["x-1", "x-2"]
+
+
+def test_docbin_replaces_what_is_no_unicode_in_a_file_name(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"x\xe9.spacy")
+    assert [document.id for document in read(save(path, simple_doc()))] == ["x\ufffd-1"]
 
 
 def test_docbin_reads_a_doc_without_sentence_starts_as_one_sentence(tmp_path: Path) -> None:
@@ -321,12 +338,24 @@ def test_docbin_leaves_out_white_space_around_an_entity(tmp_path: Path) -> None:
         (RELATIONS, [{"head": {}}], "doc._.relations[0]"),
         (RELATIONS, [{"label": "L", "head": {"start": 0, "end": 9, "label": "Peop"}}], "0 <= start < end <= 4"),
         (RELATIONS, [{"label": "L", "head": {"start": 1, "end": 2, "label": "Peop"}}], "the span and label of an ent"),
+        (
+            RELATIONS,
+            [{"label": "L", "head": {"start": 0, "end": 3, "label": "P", "fragments": [[0, 1]]}}],
+            "two or more",
+        ),
+        (
+            RELATIONS,
+            [{"label": "L", "head": {"start": 2, "end": 4, "label": "P", "fragments": [[2, 3], [3, 4]]}}],
+            "with a gap between each two",
+        ),
         (RELATIONS, [{"lable": "L"}], "did you mean 'label'?"),
         (RELATIONS, [{1: 2}], "doc._.relations: found the keys [1]; expected keys that are strings"),
         (DETAILS, [{"start": 0}], "doc._.entity_details[0]"),
         (("._.", "clusters", None, None), [[[0, 1, 2]]], "a list of 2"),
         (("._.", "metadata_json", None, None), "[1]", "doc._.metadata_json: found [1]; expected an object"),
         (("._.", "metadata_json", None, None), "{", "valid JSON"),
+        (("._.", "metadata_json", None, None), '{"a": "\\ud800"}', "doc._.metadata_json.a: found the lone surrogate"),
+        (("._.", "metadata_json", None, None), '{"a": [NaN]}', "doc._.metadata_json.a[0]: found NaN"),
         (("._.", "word_tokens", None, None), [2, 1], "the numbers of tokens, in order"),
         (("._.", "word_tokens", None, None), [99], "a number of at most 3"),
         (("._.", "word_tokens", None, None), [1], "no word in the tokens [0, 1)"),

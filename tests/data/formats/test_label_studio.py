@@ -13,9 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relatum.data.conversion import convert
+from relatum.data.corpus import open_corpus
+from relatum.data.fitting import Policy
+from relatum.data.formats import jsonl
 from relatum.data.formats.label_studio import FORMAT
 from relatum.data.problems import Problems
-from relatum.errors import FormatError
+from relatum.data.records import BadRecord
+from relatum.data.splitting import make_splitter
+from relatum.errors import DataError, FormatError
 from relatum.schema import RelationType, Schema
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
@@ -97,6 +103,9 @@ def task(*result: dict[str, Any], text: str = TEXT, **more: Any) -> dict[str, An
 
 
 def written_and_read(path: Path, *documents: Document) -> list[Document]:
+    assert FORMAT.check is not None
+    for document in documents:
+        FORMAT.check(document)
     FORMAT.write(path / "out.json", documents)
     problems = Problems()
     found = list(FORMAT.read(path / "out.json", problems))
@@ -116,6 +125,7 @@ def test_read_takes_the_completions_of_old_exports(tmp_path: Path) -> None:
     old = task(region(0, 4, "Org"))
     old["completions"] = old.pop("annotations")
     assert read_one(tmp_path, old)[0].annotation.entities == (SONY,)
+    assert read_one(tmp_path, {**old, "annotations": []})[0].annotation.entities == (SONY,)
 
 
 def test_read_names_tasks_without_id_by_their_number(tmp_path: Path) -> None:
@@ -467,10 +477,43 @@ def test_write_says_nothing_twice_for_an_ordered_pair_of_regions(tmp_path: Path)
     assert [item["type"] for item in task["annotations"][0]["result"]] == ["labels", "labels", "relation"]
 
 
-def test_write_refuses_discontinuous_entities(tmp_path: Path) -> None:
-    broken = Entity(Span(0, 20), "Org", (Span(0, 4), Span(12, 20)))
-    with pytest.raises(FormatError, match=re.escape("document 'd#1': Label Studio cannot hold the discontinuous")):
-        FORMAT.write(tmp_path / "out.json", [Document("d#1", TEXT, Annotation((broken,)))])
+BROKEN = Entity(Span(0, 20), "Org", (Span(0, 4), Span(12, 20)))
+
+
+def test_discontinuous_entities_are_refused(tmp_path: Path) -> None:
+    assert FORMAT.check is not None
+    document = Document("d#1", TEXT, Annotation((BROKEN,)))
+    with pytest.raises(BadRecord) as caught:
+        FORMAT.check(document)
+    assert caught.value.found == "the discontinuous entity Org 'Sony … Columbia'"
+    assert caught.value.expected == "entities of one piece, as Label Studio holds no others"
+    with pytest.raises(FormatError, match=re.escape(f"document 'd#1': found {caught.value.found}; expected entities")):
+        FORMAT.write(tmp_path / "out.json", [document])
+
+
+def test_convert_reports_every_document_that_label_studio_cannot_hold_or_skips_them(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.jsonl", tmp_path / "target.json"
+    jsonl.FORMAT.write(
+        source,
+        [
+            Document("a", TEXT, Annotation((BROKEN,))),
+            Document("b", TEXT, Annotation((SONY, COLUMBIA))),
+            Document("c", TEXT, Annotation((SONY, BROKEN))),
+        ],
+    )
+    corpus, splitter = open_corpus(source), make_splitter("rules", "rules")
+    with pytest.raises(DataError) as caught:
+        convert(corpus, target, FORMAT, splitter, Policy())
+    assert [(problem.path, problem.field) for problem in caught.value.problems] == [
+        (str(source), "document 'a'"),
+        (str(source), "document 'c'"),
+    ]
+    assert all(problem.found.startswith("the discontinuous entity Org 'Sony") for problem in caught.value.problems)
+    assert all("entities that Label Studio JSON can hold" in problem.expected for problem in caught.value.problems)
+    assert not target.exists()
+    done = convert(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
+    assert (done.documents, done.problems.count) == ({"source": 1}, 2)
+    assert [document.id for document in FORMAT.read(target, Problems())] == ["b"]
 
 
 def test_companion_lists_labels_and_relations() -> None:

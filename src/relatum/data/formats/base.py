@@ -36,6 +36,8 @@ class Holds:
     attributes: bool = False
     scores: bool = False
     metadata: bool = False
+    metadata_keys: tuple[str, ...] = ()
+    """Metadata that is kept where metadata at large is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from relatum.data.documents import from_words, split_parts, to_examples
 from relatum.data.formats.base import Format, Holds
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord, SeenIds, read_bytes, show
+from relatum.data.records import BadRecord, SeenIds, read_bytes, shorten, show
 from relatum.errors import FormatError, Problem
 from relatum.types import Annotation, Document, Entity, Example, Relation, Span
 
@@ -214,17 +214,35 @@ def _encode(word: str, inside: bool) -> str:
     return word.replace("/", "\\/") if inside else word
 
 
+def check(document: Document) -> None:
+    """Raise `BadRecord` for what the columns cannot hold."""
+    _content(document)
+
+
 def write(path: Path, documents: Iterable[Document]) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as out:
+    with path.open("wb") as out:
         for document in documents:
-            words, sentences = split_parts(document)
-            tags = _tags(document, len(words))
-            for example, sentence in zip(to_examples(document), sentences, strict=True):
-                lines = _lines(example, tags[sentence.start : sentence.end])
-                try:
-                    out.writelines([f"{line}\n" for line in lines])
-                except UnicodeEncodeError as error:
-                    raise FormatError(f"document {document.id!r} is not valid Unicode: {error}") from None
+            try:
+                out.write(_content(document))
+            except BadRecord as bad:
+                raise FormatError(f"document {shorten(document.id)}, {bad}") from None
+
+
+def _content(document: Document) -> bytes:
+    words, sentences = split_parts(document)
+    tags = _tags(document, len(words))
+    for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
+        _check(word.of(document.text), "word", f"word {number}", _SPACE, "white space")
+        _check(tag, "part-of-speech tag", f"word {number}", _SPACE, "white space")
+    lines = [
+        f"{line}\n"
+        for example, sentence in zip(to_examples(document), sentences, strict=True)
+        for line in _lines(example, tags[sentence.start : sentence.end])
+    ]
+    try:
+        return "".join(lines).encode()
+    except UnicodeEncodeError as error:
+        raise BadRecord(f"text that is not valid Unicode: {error}", "text that UTF-8 can hold", "text") from None
 
 
 def _tags(document: Document, n_words: int) -> Sequence[str]:
@@ -237,11 +255,7 @@ def _tags(document: Document, n_words: int) -> Sequence[str]:
 def _lines(example: Example, tags: Sequence[str]) -> Iterator[str]:
     """The lines of a sentence; an empty one ends its rows, and another its relations."""
     words = example.sentence.words
-    place = f"document {example.id!r}"
-    _check(example.id, "id", "[\t\r\n\ufeff]", place)
-    for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
-        _check(word, "word", _SPACE, f"{place}, word {number}")
-        _check(tag, "part-of-speech tag", _SPACE, f"{place}, word {number}")
+    _check(example.id, "sentence id", "id", "[\t\r\n\ufeff]", "tab, line break or byte-order mark")
     rows: dict[Span, int] = {}
     row = at = 0
     for entity in (*sorted(example.gold.entities, key=lambda entity: entity.span), None):
@@ -250,20 +264,20 @@ def _lines(example: Example, tags: Sequence[str]) -> Iterator[str]:
             row += 1
         if entity:
             span = entity.span
-            inside = words[span.start : span.end]
-            here = f"{place}, entity {' '.join(inside)!r}"
-            _check(entity.label, "entity type", r"[\t\r\n]|^O$", here)
+            inside, inside_tags = words[span.start : span.end], tags[span.start : span.end]
+            field = f"entity {shorten(' '.join(inside))}"
+            _check(entity.label, "entity type", field, r"[\t\r\n]|^O$", "tab or line break, and is not O")
             if span.start < at:
-                raise FormatError(f"{here}: a .corp file holds no overlapping entities; leave some out with --overlaps")
-            joined = tags[span.start : span.end]
-            for tag in joined:
-                _check(tag, "part-of-speech tag of an entity", "/", here)
-            yield _row(example.id, entity.label, row, "/".join(joined), "/".join(_encode(w, True) for w in inside))
+                raise BadRecord("an entity that overlaps another or stands twice", "a word in one entity only", field)
+            for tag in inside_tags:
+                _check(tag, "part-of-speech tag of an entity", field, "/", "slash")
+            joined = "/".join(_encode(word, True) for word in inside)
+            yield _row(example.id, entity.label, row, "/".join(inside_tags), joined)
             rows[span] = row
             row, at = row + 1, span.end
     yield ""
     for relation in example.gold.relations:
-        _check(relation.label, "relation type", r"[\t\r\n]", place)
+        _check(relation.label, "relation type", "relations", r"[\t\r\n]", "tab or line break")
         yield f"{rows[relation.head.span]}\t{rows[relation.tail.span]}\t{relation.label}"
     yield ""
 
@@ -272,17 +286,18 @@ def _row(sentence: str, label: str, row: int, tags: str, words: str) -> str:
     return "\t".join((sentence, label, str(row), _OUTSIDE, tags, words, _OUTSIDE, _OUTSIDE, _OUTSIDE))
 
 
-def _check(value: str, what: str, forbidden: str, place: str) -> None:
+def _check(value: str, what: str, field: str, forbidden: str, name: str) -> None:
     if not value or re.search(forbidden, value):
-        raise FormatError(f"{place}: a .corp file cannot hold the {what} {value!r}; rename it, or write another format")
+        raise BadRecord(f"the {what} {shorten(value)}", f"one that is not empty and has no {name}", field)
 
 
 FORMAT = Format(
     name="corp",
     title="CoNLL04 columns",
     suffix=".corp",
-    holds=Holds(words=True, documents=False, overlaps=False, same_span=False, crossing=False),
+    holds=Holds(words=True, documents=False, overlaps=False, same_span=False, crossing=False, metadata_keys=("pos",)),
     recognise=recognise,
     read=read,
     write=write,
+    check=check,
 )

@@ -182,5 +182,3 @@ def _relations(
             if len(ends) < 2:
                 raise BadRecord("too few arguments", "one Arg-1 and one Arg-2", field)
             yield ends["Arg-1"], ends["Arg-2"], label, name
-
-

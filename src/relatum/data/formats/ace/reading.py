@@ -9,6 +9,7 @@ from pathlib import Path
 from relatum.data.formats.ace import ANNOTATION, TEXT
 from relatum.data.formats.ace.annotations import parse_xml, read_annotation
 from relatum.data.formats.ace.markup import find_body, strip_markup
+from relatum.data.formats.base import natural_order
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, read_bytes, read_text, show
 from relatum.errors import Problem
@@ -44,7 +45,7 @@ def _annotation_files(path: Path, problems: Problems) -> list[Path]:
     if path.is_file():
         return [path]
     passes: dict[tuple[Path, str], list[Path]] = {}
-    for file in sorted(path.rglob(f"*{ANNOTATION}")):
+    for file in sorted(path.rglob(f"*{ANNOTATION}"), key=_place):
         folder = file.parent.parent if file.parent.name in PASSES else file.parent
         passes.setdefault((folder, file.name), []).append(file)
     chosen = []
@@ -55,10 +56,15 @@ def _annotation_files(path: Path, problems: Problems) -> list[Path]:
             problems.remark(f"annotations left out in favour of {best.parent.name}", str(others[0]), len(others))
     if not chosen:
         problems.add(Problem(str(path), f"no {ANNOTATION} file", "a folder of the LDC's ACE 2004 or 2005"))
-    for file in sorted(path.rglob(f"*{TEXT}")):
+    for file in sorted(path.rglob(f"*{TEXT}"), key=_place):
         if not _beside(file, TEXT, ANNOTATION).exists():
             problems.remark(f"texts left out that have no {ANNOTATION} file beside them", str(file))
     return chosen
+
+
+def _place(file: Path) -> list[object]:
+    """A sort key: the folders, and then the name of the document."""
+    return [natural_order(part) for part in (*file.parent.parts, file.name.removesuffix(ANNOTATION).removesuffix(TEXT))]
 
 
 def _rank(file: Path) -> int:

@@ -33,7 +33,11 @@ def check_document(document: Document) -> None:
     for number, entity in enumerate(document.annotation.entities):
         field = f"entities[{number}]"
         if entity.fragments:
-            raise BadRecord(f"the discontinuous entity {shorten(entity.span.of(text))}", "entities of one piece", field)
+            raise BadRecord(
+                f"the discontinuous entity {shorten(entity.span.of(text))}",
+                "entities of one piece, as ACE holds no others",
+                field,
+            )
         _check_name(entity.label, f"{field}.label")
         if entity.id is not None:
             _check_name(entity.id, f"{field}.id")

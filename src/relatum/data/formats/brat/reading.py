@@ -1,0 +1,277 @@
+"""Reading brat folders."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from relatum.data.formats.base import natural_order
+from relatum.data.formats.brat.file_names import id_of, is_unicode
+from relatum.data.problems import Problems
+from relatum.data.records import BadRecord, Field, check_plain, parse_json, read_text, shorten, show
+from relatum.errors import Problem
+from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
+
+_LOOKED_AT = 10_000
+"""How many files of a folder are looked at to find one that ends in .ann."""
+
+_ID = re.compile(r"[TRAM][0-9]+\S*")
+_NUMBERS = "-?[0-9]{1,15} -?[0-9]{1,15}"
+_MENTION = re.compile(rf"(\S+) ({_NUMBERS}(?:;{_NUMBERS})*) *")
+_BLANKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
+
+
+def recognise(path: Path) -> bool:
+    try:
+        return path.is_dir() and any(file.endswith(".ann") for file in islice(_files(path), _LOOKED_AT))
+    except OSError:
+        return False
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            yield (Path(place) / name).relative_to(folder).as_posix()
+
+
+def read(path: Path, problems: Problems) -> Iterator[Document]:
+    if not path.is_dir():
+        found = "a file" if path.exists() else "nothing"
+        problems.add(Problem(str(path), found, "a folder of .txt files, each with an .ann file beside it"))
+        return
+    seen: dict[str, str] = {}
+    files = set(_files(path))
+    names = {file[:-4] for file in files if file.endswith((".txt", ".ann"))}
+    for name in sorted(names, key=natural_order):
+        document = _read_document(path, name, f"{name}.metadata.json" in files, problems)
+        if document is None:
+            continue
+        first = seen.setdefault(document.id, name)
+        if first == name:
+            yield document
+        else:
+            found = f"the id {show(document.id)} again (first of {first}.txt)"
+            problems.add(Problem(f"{path / name}.txt", found, "ids that differ"))
+
+
+def _read_document(folder: Path, name: str, has_metadata: bool, problems: Problems) -> Document | None:
+    txt, ann, extra = (folder / f"{name}{suffix}" for suffix in (".txt", ".ann", ".metadata.json"))
+    if not is_unicode(name) or name.endswith("/") or not name:
+        path = os.fsencode(txt).decode(errors="replace")
+        problems.add(Problem(path, "a file name that cannot be an id", "a name in UTF-8 before the suffix"))
+        return None
+    try:
+        if not txt.is_file():
+            problems.add(Problem(str(ann), "no text file beside it", f"its text in {txt.name}"))
+            return None
+        annotated = ann.is_file()
+        text, lines = read_text(txt, problems), read_text(ann, problems) if annotated else ""
+        metadata = _read_metadata(extra, problems) if has_metadata else {}
+        has_mark = txt.read_bytes().startswith(codecs.BOM_UTF8)
+    except OSError as error:
+        problems.add(Problem(str(error.filename or txt), error.strerror or str(error), "a file that can be read"))
+        return None
+    if text is None or lines is None or metadata is None:
+        return None
+    reading = _best_reading(text, has_mark, lines)
+    for number, bad in sorted(reading.bad.items()):
+        problems.add(Problem(str(ann), bad.found, bad.expected, number, field=bad.field))
+    if reading.bad:
+        return None
+    if not annotated:
+        problems.remark("text without an .ann file, read as a document without annotation", str(txt))
+    for remark, times in reading.remarks().items():
+        problems.remark(remark, str(ann), times)
+    return reading.document(id_of(name), metadata)
+
+
+def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
+    text = read_text(path, problems)
+    if text is None:
+        return None
+    try:
+        field = Field.root(parse_json(text))
+        check_plain(field)
+        return field.mapping()
+    except BadRecord as bad:
+        problems.add(Problem(str(path), bad.found, bad.expected, field=bad.field))
+        return None
+
+
+def _best_reading(text: str, has_mark: bool, lines: str) -> _Reading:
+    """The annotation with its offsets counted so that the mentions' texts fit; the plain count where none does so.
+
+    Tools that read text with universal newlines count CRLF as one character, and brat counts a byte-order mark.
+    """
+    numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(lines.split("\n"), 1) if line.strip()]
+    order = {"T": 0, "R": 1}  # mentions and relations before what hangs on them
+    numbered.sort(key=lambda item: order.get(item[1][0], 2))
+    texts = [text, text.replace("\r\n", "\n")] if "\r\n" in text else [text]
+    tried = []
+    for shift in (0, 1) if has_mark else (0,):
+        for counted in texts:
+            reading = _Reading(counted, shift, is_changed=counted is not text)
+            for number, line in numbered:
+                reading.add(number, line)
+            if reading.fits:
+                return reading
+            tried.append(reading)
+    return tried[0]
+
+
+class _Reading:
+    """What the lines of an .ann file say about a text, and what is wrong with them."""
+
+    def __init__(self, text: str, shift: int, is_changed: bool) -> None:
+        self.text, self.shift, self.is_changed = text, shift, is_changed
+        self.entities: dict[str, Entity] = {}
+        self.relations: dict[str, Relation] = {}
+        self.attributes: dict[str, Attribute] = {}
+        self.clusters: list[tuple[Span, ...]] = []
+        self.kept: list[str] = []
+        self.n_rearranged = self.n_other_roles = self.n_rests = 0
+        self.fits = True
+        self.bad: dict[int, BadRecord] = {}
+
+    def document(self, id: str, metadata: dict[str, Any]) -> Document:
+        return Document(
+            id,
+            self.text,
+            Annotation(tuple(self.entities.values()), tuple(self.relations.values())),
+            clusters=tuple(self.clusters),
+            attributes=tuple(self.attributes.values()),
+            metadata=metadata | ({"brat": self.kept} if self.kept else {}),
+        )
+
+    def remarks(self) -> dict[str, int]:
+        return {
+            "text whose offsets count CRLF as one character: its line ends were read as LF": int(self.is_changed),
+            "text whose offsets count the byte-order mark as a character": self.shift,
+            "mention whose pieces were joined over a line break or put in order": self.n_rearranged,
+            "relation with roles other than Arg1 and Arg2: the first was read as the head": self.n_other_roles,
+            "text behind a relation, attribute or equivalence left out": self.n_rests,
+            "line that is no entity, relation, attribute or equivalence, kept as it is": len(self.kept),
+        }
+
+    def add(self, number: int, line: str) -> None:
+        id, tab, data = line.partition("\t")
+        try:
+            if is_kept(line):
+                self.kept.append(line)
+            elif not tab:
+                raise BadRecord(show(line), "an id, a tab and an annotation")
+            elif id != "*" and not _ID.fullmatch(id):
+                raise BadRecord(show(id), "an id such as T1, R1 or A1")
+            elif id in self.entities or id in self.relations or id in self.attributes:
+                raise BadRecord(f"the id {id} again", "ids that differ", id)
+            elif id.startswith("T"):
+                self._add_entity(id, data)
+            else:
+                data, _, rest = data.partition("\t")
+                self.n_rests += bool(rest.strip())
+                if id == "*":
+                    self._add_equivalence(data)
+                elif id.startswith("R"):
+                    self._add_relation(id, data)
+                else:
+                    self._add_attribute(id, data)
+        except BadRecord as bad:
+            self.bad[number] = bad
+            # What hangs on a bad line is not bad for that: a stand-in spares the user errors that only follow.
+            stand_in = Entity(Span(0, 1), "?")
+            if id.startswith("T"):
+                self.fits = False
+                self.entities.setdefault(id, stand_in)
+            elif id.startswith("R"):
+                self.relations.setdefault(id, Relation(stand_in, stand_in, "?"))
+
+    def _add_entity(self, id: str, data: str) -> None:
+        place, tab, reference = data.partition("\t")
+        match = _MENTION.fullmatch(place)
+        if not tab or match is None:
+            raise BadRecord(show(data), "TYPE START END, a tab, and the text; pieces as START END;START END", id)
+        spans = [self._span(numbers, id) for numbers in match[2].split(";")]
+        texts = [span.of(self.text) for span in spans]
+        # Before brat 1.3 the texts of the pieces stood without a space between them.
+        if reference.translate(_BLANKS) not in {glue.join(texts).translate(_BLANKS) for glue in (" ", "")}:
+            where = ", ".join(f"[{span.start}, {span.end})" for span in spans)
+            expected = f"{shorten(' '.join(texts))}, the characters {where} of the .txt"
+            raise BadRecord(f"the text {shorten(reference)}", expected, id)
+        ordered = sorted(spans)
+        if any(a.end > b.start for a, b in pairwise(ordered)):
+            raise BadRecord(show(match[2]), "pieces that do not overlap", id)
+        pieces = _joined(ordered, self.text)
+        self.n_rearranged += pieces != spans
+        fragments = tuple(pieces) if len(pieces) > 1 else ()
+        self.entities[id] = Entity(Span(pieces[0].start, pieces[-1].end), match[1], fragments, id=id)
+
+    def _span(self, numbers: str, id: str) -> Span:
+        start, end = map(int, numbers.split(" "))
+        low, high = self.shift, self.shift + len(self.text)
+        if not low <= start < end <= high:
+            raise BadRecord(f"the characters [{start}, {end})", f"{low} <= start < end <= {high}", id)
+        return Span(start - self.shift, end - self.shift)
+
+    def _add_relation(self, id: str, data: str) -> None:
+        label, *arguments = data.split() or [""]
+        ends = {role: target for role, _, target in (argument.partition(":") for argument in arguments)}
+        if len(arguments) != 2 or len(ends) != 2 or not all(ends) or not all(ends.values()):
+            raise BadRecord(show(data), "TYPE Arg1:ID Arg2:ID, or two other roles", id)
+        roles = sorted(ends) if ends.keys() == {"Arg1", "Arg2"} else [*ends]
+        self.n_other_roles += roles != ["Arg1", "Arg2"]
+        head, tail = (self._mention(ends[role], id) for role in roles)
+        self.relations[id] = Relation(head, tail, label, id=id)
+
+    def _mention(self, target: str, id: str | None) -> Entity:
+        if target not in self.entities:
+            found = f"{target}, an event" if target.startswith("E") else f"{target}, which is not in this file"
+            raise BadRecord(found, "the id of a text-bound annotation (T1, T2, …) of this file", id)
+        return self.entities[target]
+
+    def _add_attribute(self, id: str, data: str) -> None:
+        name, *rest = data.split(" ", 2)
+        if not name or not rest:
+            raise BadRecord(show(data), "NAME ID or NAME ID VALUE", id)
+        target = self.entities.get(rest[0]) or self.relations.get(rest[0])
+        if target is None:
+            raise BadRecord(f"{rest[0]}, which is not in this file", "the id of an entity, relation or event", id)
+        self.attributes[id] = Attribute(target, name, rest[1] if rest[1:] and rest[1].strip() else None)
+
+    def _add_equivalence(self, data: str) -> None:
+        members = data.split()[1:]
+        if not members:
+            raise BadRecord(show(data), "Equiv and the ids of the mentions that are equivalent")
+        self.clusters.append(tuple(self._mention(member, None).span for member in members))
+
+
+def is_kept(line: str) -> bool:
+    """Whether a line is carried along as it is: a note, an event, what hangs on an event, or of a kind unknown here."""
+    id, tab, data = line.partition("\t")
+    words = data.partition("\t")[0].split()
+    if id == "*":
+        return words[:1] != ["Equiv"] or any(member.startswith("E") for member in words[1:])
+    if id.startswith(("A", "M")):
+        return len(words) > 1 and words[1].startswith("E")
+    return id.startswith("#") or (bool(tab) and id.split() == [id] and not id.startswith(("T", "R", "\ufeff")))
+
+
+def _joined(spans: Sequence[Span], text: str) -> list[Span]:
+    """The pieces of a mention, made one where they touch or have only a line break and white space between them."""
+    joined = [spans[0]]
+    for span in spans[1:]:
+        last = joined[-1]
+        between = text[last.end : span.start]
+        if not between or (between.isspace() and has_break(between)):
+            joined[-1] = Span(last.start, span.end)
+        else:
+            joined.append(span)
+    return joined
+
+
+def has_break(text: str) -> bool:
+    return "\n" in text or "\r" in text

@@ -1,0 +1,170 @@
+"""Writing brat folders."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from relatum.data.formats.brat.file_names import FileNames
+from relatum.data.formats.brat.reading import has_break, is_kept
+from relatum.data.records import BadRecord, shorten
+from relatum.errors import FormatError
+from relatum.schema import Schema
+from relatum.types import Attribute, Document, Entity, Relation, Span
+
+_LONGEST = 255
+"""How many bytes the name of a file or folder may have almost everywhere."""
+
+
+def check(document: Document) -> None:
+    """Raise `BadRecord` for what brat cannot hold, whatever the other documents are."""
+    suffix = max(_files(document), key=len)
+    name = FileNames().of(document.id) + suffix
+    width = max(len(part.encode()) for part in name.split("/"))
+    if width > _LONGEST:
+        raise BadRecord(f"an id that makes a file name of {width} bytes", f"{_LONGEST} at most; shorten the id")
+
+
+def write(path: Path, documents: Iterable[Document]) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    names = FileNames()
+    for document in documents:
+        try:
+            files = _files(document)
+            place = path / names.of(document.id)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            for suffix, content in files.items():
+                place.with_name(place.name + suffix).write_bytes(content)
+        except BadRecord as bad:
+            raise FormatError(f"document {shorten(document.id)}: found {bad.found}; expected {bad.expected}") from None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise FormatError(
+                f"document {shorten(document.id)}: the id is too long for a file name; shorten it"
+            ) from None
+
+
+def _files(document: Document) -> dict[str, bytes]:
+    """The contents of a document's files by suffix; `BadRecord` says what brat cannot hold."""
+    kept = _kept_lines(document.metadata)
+    metadata = {key: value for key, value in document.metadata.items() if key != "brat" or not kept}
+    # A mark of its own keeps the reader from taking the text's first character for one.
+    mark = "\ufeff" if document.text.startswith("\ufeff") else ""
+    files = {".txt": mark + document.text, ".ann": "".join(f"{line}\n" for line in _lines(document, kept))}
+    if metadata:
+        files[".metadata.json"] = json.dumps(metadata) + "\n"
+    try:
+        return {suffix: content.encode() for suffix, content in files.items()}
+    except UnicodeEncodeError as error:
+        raise BadRecord(f"text that is not valid Unicode: {error}", "text that UTF-8 can hold") from None
+
+
+def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
+    """The lines of the .ann file, those kept from another one last."""
+    text, annotation = document.text, document.annotation
+    taken = {word for line in kept for word in re.split(r"[\s:]+", line)}
+    mentions, links = _Ids(annotation.entities, "T", taken), _Ids(annotation.relations, "R", taken)
+    by_span: dict[Span, str] = {}
+    for entity, id in zip(annotation.entities, mentions.all, strict=True):
+        pieces = [part for piece in entity.pieces() for part in _unbroken(piece, text)]
+        spans = ";".join(f"{piece.start} {piece.end}" for piece in pieces)
+        reference = re.sub(r"[\r\n]", " ", " ".join(piece.of(text) for piece in pieces))
+        yield f"{id}\t{_name(entity.label, 'entity type')} {spans}\t{reference}"
+        by_span.setdefault(entity.span, id)
+    for relation, id in zip(annotation.relations, links.all, strict=True):
+        ends = f"Arg1:{mentions.of(relation.head)} Arg2:{mentions.of(relation.tail)}"
+        yield f"{id}\t{_name(relation.label, 'relation type')} {ends}"
+    free = (id for id in (f"A{number}" for number in count(1)) if id not in taken)
+    for attribute in document.attributes:
+        target = (mentions if isinstance(attribute.target, Entity) else links).of(attribute.target)
+        yield f"{next(free)}\t{_name(attribute.name, 'attribute')} {target}{_value(attribute)}"
+    for cluster in document.clusters:
+        for span in cluster:
+            if span not in by_span:
+                raise BadRecord(
+                    f"{shorten(span.of(text))} at characters [{span.start}, {span.end}) in a cluster",
+                    "clusters of entities, as brat holds no others; make it an entity first",
+                )
+        if cluster:
+            yield "*\tEquiv " + " ".join(by_span[span] for span in cluster)
+    yield from kept
+
+
+def _kept_lines(metadata: Mapping[str, object]) -> list[str]:
+    """The lines under `brat`; none where these are not lines that a reader would keep."""
+    lines = metadata.get("brat")
+    if isinstance(lines, list) and all(isinstance(one, str) and is_kept(one) and not has_break(one) for one in lines):
+        return lines
+    return []
+
+
+class _Ids:
+    """The brat id of every entity or relation: its own where brat can have it, else a new one."""
+
+    def __init__(self, items: Sequence[Entity] | Sequence[Relation], letter: str, taken: set[str]) -> None:
+        fit = re.compile(rf"{letter}[0-9]+\S*")
+        used = taken | {item.id for item in items if item.id is not None}
+        free = (name for name in (f"{letter}{number}" for number in count(1)) if name not in used)
+        self._items: dict[str, Entity | Relation] = {}
+        for item in items:
+            name = item.id
+            if name is None or name in self._items or not fit.fullmatch(name):
+                name = next(free)
+            self._items[name] = item
+        self.all = list(self._items)
+        self._by_object = {id(item): name for name, item in self._items.items()}
+        self._by_value = {item: name for name, item in reversed(self._items.items())}
+
+    def of(self, item: Entity | Relation) -> str:
+        """The id of the item itself, or of the one that has its id and its value, or of the first with its value."""
+        if id(item) in self._by_object:
+            return self._by_object[id(item)]
+        if item.id is not None and self._items.get(item.id) == item:
+            return item.id
+        return self._by_value[item]
+
+
+def _name(name: str, what: str) -> str:
+    if not re.fullmatch(r"\S+", name):
+        raise BadRecord(f"the {what} {shorten(name)}", "a name without white space, as brat needs; rename it first")
+    return name
+
+
+def _value(attribute: Attribute) -> str:
+    value = attribute.value
+    if value is None:
+        return ""
+    if not value.strip() or has_break(value) or "\t" in value:
+        raise BadRecord(
+            f"the value {shorten(value)} of the attribute {shorten(attribute.name)}",
+            "a value that is not blank and has no tab or line break, as brat needs; change it first",
+        )
+    return f" {value}"
+
+
+def _unbroken(piece: Span, text: str) -> list[Span]:
+    """The parts of a piece on each line of the text; the piece itself where it begins or ends with a line break."""
+    breaks = [m.span() for m in re.compile(r"\s+").finditer(text, piece.start, piece.end) if has_break(m[0])]
+    starts = [piece.start, *(end for _, end in breaks)]
+    ends = [*(start for start, _ in breaks), piece.end]
+    parts = list(zip(starts, ends, strict=True))
+    return [Span(*part) for part in parts] if all(start < end for start, end in parts) else [piece]
+
+
+def annotation_conf(schema: Schema) -> tuple[str, str]:
+    """brat's file of types, in which mentions may overlap."""
+    relations = []
+    for kind in schema.relation_types:
+        heads, tails = ("|".join(labels) or "<ENTITY>" for labels in (kind.head_labels, kind.tail_labels))
+        symmetric = ", <REL-TYPE>:symmetric" if kind.symmetric else ""
+        relations.append(f"{kind.name}\tArg1:{heads}, Arg2:{tails}{symmetric}")
+    if "Equiv" not in schema.relation_names:
+        relations.append("Equiv\tArg1:<ENTITY>, Arg2:<ENTITY>, <REL-TYPE>:symmetric-transitive")
+    relations.append("<OVERLAP>\tArg1:<ENTITY>, Arg2:<ENTITY>, <OVL-TYPE>:<ANY>")
+    sections = (("entities", schema.entity_types), ("relations", relations), ("events", ()), ("attributes", ()))
+    return "annotation.conf", "\n".join(f"[{name}]\n" + "".join(f"{line}\n" for line in s) for name, s in sections)
