@@ -12,22 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relatum.data.problems import Problems
-from relatum.data.records import (
-    BadRecord,
-    Field,
-    Record,
-    SeenIds,
+from relatum.data.duplicates import SeenIds
+from relatum.data.json_files import (
     first_record,
     json_array,
     json_lines,
     json_records,
     parse_json,
     read_bytes,
-    read_records,
     read_text,
-    show,
 )
+from relatum.data.problems import Problems
+from relatum.data.records import BadRecord, Field, Record, read_records, show
 from relatum.errors import Problem
 from relatum.types import Document, Span
 

@@ -1,4 +1,4 @@
-"""Finding sentences that stand more than once, in any amount of data and a fixed amount of memory."""
+"""Finding sentences and ids that stand more than once, in any amount of data and a fixed amount of memory."""
 
 from __future__ import annotations
 
@@ -69,6 +69,33 @@ class SentenceIndex:
         query = f"SELECT b.text, a.place, b.place FROM {joined} ORDER BY b.row LIMIT {LISTED}"
         rows = self._base.execute(query, (first, second)) if count else ()
         return Shared(count, tuple(SharedSentence(*row) for row in rows))
+
+    def close(self) -> None:
+        self._base.close()
+
+
+class SeenIds:
+    """Remembers which id stood where, for any number of ids: beyond the first many they live in a temporary file."""
+
+    _IN_MEMORY = 100_000
+
+    def __init__(self) -> None:
+        self._first: dict[str, int] = {}
+        self._base = sqlite3.connect("")
+        self._base.execute("PRAGMA journal_mode = OFF")
+        self._base.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
+
+    def add(self, name: str, line: int) -> int | None:
+        """Remember the id; the line of its first use where it was known already."""
+        if name in self._first:
+            return self._first[name]
+        if len(self._first) < self._IN_MEMORY:
+            self._first[name] = line
+            return None
+        if self._base.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (name, line)).rowcount:
+            return None
+        first: int = self._base.execute("SELECT line FROM ids WHERE id = ?", (name,)).fetchone()[0]
+        return first
 
     def close(self) -> None:
         self._base.close()

@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Literal
 
 from relatum.data.documents import WordIndex, is_joined, map_spans, sentence_ids_of
+from relatum.data.duplicates import SeenIds
 from relatum.data.formats.base import Format
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord, SeenIds, shorten
+from relatum.data.records import BadRecord, shorten
 from relatum.data.splitting import Splitter
 from relatum.errors import Problem
 from relatum.types import Annotation, Document, Entity, Relation, Span
@@ -230,15 +231,14 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
 
 def overlapping(entities: Iterable[Entity]) -> set[Entity]:
     """Entities that share a character with another one; equal entities count as one."""
-    found: set[Entity] = set()
-    active: list[tuple[Span, Entity]] = []
     pieces = [(piece, entity) for entity in set(entities) for piece in entity.pieces()]
-    for piece, entity in sorted(pieces, key=lambda item: item[0]):
-        active = [item for item in active if item[0].end > piece.start]
-        others = [other for _, other in active if other != entity]
-        if others:
-            found.update(others, [entity])
-        active.append((piece, entity))
+    pieces.sort(key=lambda item: item[0])
+    found: set[Entity] = set()
+    reach = 0  # how far the pieces before this one go; those of one entity do not overlap
+    for number, (piece, entity) in enumerate(pieces, 1):
+        if reach > piece.start or (number < len(pieces) and pieces[number][0].start < piece.end):
+            found.add(entity)
+        reach = max(reach, piece.end)
     return found
 
 

@@ -14,13 +14,18 @@ from relatum.data.documents import to_examples
 from relatum.data.duplicates import SentenceIndex, Shared
 from relatum.data.fitting import align, crossing_relations, overlapping, split, trim
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord
+from relatum.data.records import BadRecord, shorten
 from relatum.data.splitting import Splitter
 from relatum.errors import Problem
 from relatum.schema import Schema, SchemaBuilder
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Document, Example
+
+_TRIED = 1000
+"""How many words the entities of a sentence may have for its tags to be tried, which takes the square of it."""
+_KNOWN = 500
+"""How many labels the tags are made for at a time."""
 
 MakeTags = Callable[[Schema], tuple[SequenceTags, TableTags]]
 
@@ -110,7 +115,7 @@ def inspect_corpus(
     """
     problems = Problems()
     index = SentenceIndex()
-    tagger = _Tagger(make_tags)
+    tagger = _Tagger(make_tags, problems)
     parts: dict[str, Counts] = {}
     try:
         for part in corpus.parts:
@@ -119,7 +124,7 @@ def inspect_corpus(
                 try:
                     _count(document, part.name, counts, index, splitter, tagger)
                 except BadRecord as bad:
-                    field = f"document {document.id!r}"
+                    field = f"document {shorten(document.id)}"
                     problems.add(Problem(str(part.path), bad.found, bad.expected, field=field))
             counts.distinct = index.distinct(part.name)
         shared = {(a, b): index.shared(a, b) for a, b in combinations(parts, 2)}
@@ -129,10 +134,11 @@ def inspect_corpus(
 
 
 class _Tagger:
-    """Counts what tags cannot say, with tags for all labels seen so far: new ones are made only for a new label."""
+    """Counts what tags cannot say, with tags for the labels seen so far: new ones are made only for a new label."""
 
-    def __init__(self, make_tags: MakeTags) -> None:
+    def __init__(self, make_tags: MakeTags, problems: Problems) -> None:
         self._make_tags = make_tags
+        self._problems = problems
         self._schema = SchemaBuilder()
         self._labels: set[tuple[str, ...]] = set()
         self._tags = make_tags(self._schema.build())
@@ -140,9 +146,14 @@ class _Tagger:
     def count_lost(self, example: Example, counts: Counts) -> None:
         """Add the reason for each entity and relation of a sentence that its tags cannot say."""
         gold, n_words = example.gold, len(example.sentence)
+        if sum(entity.span.width for entity in gold.entities) > _TRIED:
+            self._problems.remark("sentences with too much in them to try their tags", example.id)
+            return
         labels: set[tuple[str, ...]] = {(entity.label,) for entity in gold.entities}
         labels.update((r.label, r.head.label, r.tail.label) for r in gold.relations)
         if not labels <= self._labels:
+            if len(self._labels) > _KNOWN:
+                self._schema, self._labels = SchemaBuilder(), set()
             self._labels |= labels
             self._schema.add(gold)
             self._tags = self._make_tags(self._schema.build())

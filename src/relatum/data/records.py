@@ -1,31 +1,25 @@
-"""Reading records with their place in the file, and checking their fields."""
+"""Records, the checking of their fields, and their turning into documents."""
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import json
 import math
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from relatum.data.duplicates import SeenIds
 from relatum.data.problems import Problems
 from relatum.errors import Problem
 from relatum.types import Document, Span
 
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
 _SHOWN = 60
-_LOOKED_AT = 100
-"""How many lines or records of a file are looked at to guess its format."""
+"""How many characters of a value an error message shows."""
 
 
 class BadRecord(Exception):
@@ -47,10 +41,6 @@ class Record:
     line: int
     number: int
     doubtful: bool = False
-
-
-def _is_doubtful(text: str) -> bool:
-    return "\\u" in text or "NaN" in text or "Infinity" in text
 
 
 def show(value: object) -> str:
@@ -245,146 +235,6 @@ class Field:
         return Span(start, end)
 
 
-def read_bytes(path: Path, problems: Problems) -> bytes | None:
-    """The file without its byte-order mark; None, with a problem added, where it is UTF-16."""
-    data = path.read_bytes()
-    if data.startswith(_UTF16):
-        problems.add(Problem(str(path), "a UTF-16 file", "UTF-8; convert it with: iconv -f UTF-16 -t UTF-8"))
-        return None
-    return data.removeprefix(codecs.BOM_UTF8)
-
-
-def read_text(path: Path, problems: Problems) -> str | None:
-    """The file's text with its line ends as they are; None, with a problem added, where it is not UTF-8."""
-    data = read_bytes(path, problems)
-    try:
-        return None if data is None else data.decode()
-    except UnicodeDecodeError as error:
-        assert data is not None
-        line = data.count(b"\n", 0, error.start) + 1
-        problems.add(
-            Problem(str(path), f"the byte 0x{data[error.start]:02X}, which is not UTF-8", "a UTF-8 file", line)
-        )
-        return None
-
-
-def decode(line: bytes) -> str:
-    """A line as text, strictly in UTF-8: json's own decoding of bytes lets surrogates through."""
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise BadRecord(f"a byte that is not UTF-8 at byte {error.start} of the line", "UTF-8 text") from None
-
-
-def parse_json(text: str) -> object:
-    """Parse one JSON value; whatever is wrong with it is a `BadRecord`."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise BadRecord("values nested too deeply", "a JSON record of ordinary depth") from None
-    except json.JSONDecodeError as error:
-        raise BadRecord(f"{error.msg} at column {error.colno}", "valid JSON") from None
-    except ValueError as error:
-        raise BadRecord(str(error).partition(";")[0], "valid JSON") from None
-
-
-def json_lines(path: Path, problems: Problems) -> Iterator[Record]:
-    """One JSON value a line, streamed; blank lines are passed over, broken ones become problems."""
-    number = 0
-    with path.open("rb") as lines:
-        for index, line in enumerate(lines, 1):
-            if index == 1 and line.startswith(_UTF16):
-                read_bytes(path, problems)
-                return
-            line = line.removeprefix(codecs.BOM_UTF8)  # on later lines it is left from files put together
-            if not line.strip():
-                continue
-            number += 1
-            try:
-                text = decode(line)
-                yield Record(parse_json(text), index, number, _is_doubtful(text))
-            except BadRecord as bad:
-                problems.add(Problem(str(path), bad.found, f"{bad.expected}, one record a line", index, number))
-
-
-def json_array(path: Path, problems: Problems) -> Iterator[Record]:
-    """The elements of one JSON array, each with the line on which it starts."""
-    text = read_text(path, problems)
-    if text is None:
-        return
-    decoder = json.JSONDecoder()
-    at, line, number, counted = _blank(text, 0), 1, 0, 0
-
-    def problem(found: str, expected: str) -> None:
-        problems.add(Problem(str(path), found, expected, line + text.count("\n", counted, at), number or None))
-
-    if text[at : at + 1] != "[":
-        problem(show(text[at : at + 20]) if text[at:] else "an empty file", "a JSON array of records: [{…}, …]")
-        return
-    at = _blank(text, at + 1)
-    while text[at : at + 1] != "]" or number:
-        line, counted, number = line + text.count("\n", counted, at), at, number + 1
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except RecursionError:
-            return problem("values nested too deeply", "records of ordinary depth; nothing after this place was read")
-        except json.JSONDecodeError as error:
-            at = error.pos
-            return problem(f"{error.msg} at column {error.colno}", "valid JSON; nothing after this place was read")
-        except ValueError as error:
-            return problem(str(error).partition(";")[0], "valid JSON; nothing after this place was read")
-        yield Record(value, line, number, _is_doubtful(text[counted:at]))
-        at = _blank(text, at)
-        if text[at : at + 1] == "]":
-            break
-        if text[at : at + 1] != ",":
-            found = show(text[at : at + 20]) if at < len(text) else "the end of the file"
-            return problem(found, "',' or ']' after a record; nothing after this place was read")
-        at = _blank(text, at + 1)
-    at = _blank(text, at + 1)
-    if at < len(text):
-        problem(show(text[at : at + 20]), "the end of the file after the array")
-
-
-def _blank(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def json_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """Records of a file that is either one array or one record a line, whichever its first character says."""
-    return (json_array if _starts_array(path) else json_lines)(path, problems)
-
-
-def first_record(path: Path) -> object:
-    """The first JSON record of a file, for guessing its format; None where there is none near its start."""
-    return next(iter(first_records(path)), None)
-
-
-def first_records(path: Path) -> list[object]:
-    """The JSON records near the start of a file, as far as they can be read."""
-    status = path.stat()
-    return _first_records(path, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=1)  # every format in turn asks about the same file
-def _first_records(path: Path, _changed: int, _size: int) -> list[object]:
-    if _starts_array(path):
-        return [record.value for record in islice(json_array(path, Problems()), _LOOKED_AT)]
-    found: list[object] = []
-    with path.open("rb") as lines:
-        for line in islice(lines, _LOOKED_AT):
-            with suppress(BadRecord):
-                found.append(parse_json(decode(line.removeprefix(codecs.BOM_UTF8))))
-    return found
-
-
-def _starts_array(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
-
-
 def check_plain(field: Field) -> None:
     """Refuse lone surrogates and numbers that are not finite, wherever in a value they stand."""
     waiting = [field]
@@ -401,33 +251,6 @@ def check_plain(field: Field) -> None:
             for key, item in value.items():
                 Field(key, field, key).text(empty=True)
                 waiting.append(Field(item, field, key))
-
-
-class SeenIds:
-    """Remembers which id stood where, for any number of ids: beyond the first many they live in a temporary file."""
-
-    _IN_MEMORY = 100_000
-
-    def __init__(self) -> None:
-        self._first: dict[str, int] = {}
-        self._base = sqlite3.connect("")
-        self._base.execute("PRAGMA journal_mode = OFF")
-        self._base.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
-
-    def add(self, name: str, line: int) -> int | None:
-        """Remember the id; the line of its first use where it was known already."""
-        if name in self._first:
-            return self._first[name]
-        if len(self._first) < self._IN_MEMORY:
-            self._first[name] = line
-            return None
-        if self._base.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (name, line)).rowcount:
-            return None
-        first: int = self._base.execute("SELECT line FROM ids WHERE id = ?", (name,)).fetchone()[0]
-        return first
-
-    def close(self) -> None:
-        self._base.close()
 
 
 def read_records(

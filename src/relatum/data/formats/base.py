@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relatum.data.json_files import first_records
 from relatum.data.problems import Problems
-from relatum.data.records import Field, first_records
+from relatum.data.records import Field
 from relatum.schema import Schema
 from relatum.types import Document, Entity, Span
 

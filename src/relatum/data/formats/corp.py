@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relatum.data.documents import from_words, split_parts, to_examples
+from relatum.data.duplicates import SeenIds
 from relatum.data.formats.base import Format, Holds
+from relatum.data.json_files import read_bytes
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord, SeenIds, read_bytes, shorten, show
+from relatum.data.records import BadRecord, shorten, show
 from relatum.errors import FormatError, Problem
 from relatum.types import Annotation, Document, Entity, Example, Relation, Span
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from relatum.data.documents import Names, is_joined, join_words, split_parts, word_annotation, word_clusters
 from relatum.data.formats.base import Format, Holds
+from relatum.data.json_files import first_record, json_records
 from relatum.data.problems import Problems
-from relatum.data.records import Field, first_record, json_records, read_records, shorten
+from relatum.data.records import Field, read_records, shorten
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
 _RECORD = ("id", "entities", "relations", "sentences", "clusters", "metadata")

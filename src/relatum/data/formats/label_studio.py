@@ -19,8 +19,9 @@ from typing import Any
 
 from relatum.data.documents import Names
 from relatum.data.formats.base import Format, Holds, write_array
+from relatum.data.json_files import first_record, json_array
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord, Field, first_record, json_array, read_records, shorten, show
+from relatum.data.records import BadRecord, Field, read_records, shorten, show
 from relatum.errors import FormatError
 from relatum.schema import Schema
 from relatum.types import Annotation, Document, Entity, Relation, Span

@@ -10,8 +10,9 @@ from typing import Any
 
 from relatum.data.documents import from_words, split_parts, word_annotation, word_clusters
 from relatum.data.formats.base import BySpan, Format, Holds, with_metadata
+from relatum.data.json_files import first_record, json_lines
 from relatum.data.problems import Problems
-from relatum.data.records import Field, first_record, json_lines, read_records
+from relatum.data.records import Field, read_records
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 _OWN = ("doc_key", "sentences", "ner", "relations", "clusters")

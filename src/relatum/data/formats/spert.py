@@ -9,8 +9,9 @@ from typing import Any
 
 from relatum.data.documents import Names, from_words, to_examples
 from relatum.data.formats.base import Format, Holds, annotation_items, with_metadata, write_array
+from relatum.data.json_files import first_records, json_records
 from relatum.data.problems import Problems
-from relatum.data.records import Field, first_records, json_records, read_records
+from relatum.data.records import Field, read_records
 from relatum.schema import Schema
 from relatum.types import Annotation, Document, Entity, Relation
 

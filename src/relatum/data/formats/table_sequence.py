@@ -8,8 +8,9 @@ from typing import Any
 
 from relatum.data.documents import from_words, to_examples
 from relatum.data.formats.base import BySpan, Format, Holds, annotation_items, with_metadata, write_array
+from relatum.data.json_files import json_records
 from relatum.data.problems import Problems
-from relatum.data.records import Field, json_records, read_records
+from relatum.data.records import Field, read_records
 from relatum.types import Annotation, Document, Entity, Relation
 
 _OWN = ("id", "tokens", "entities", "relations")

@@ -11,9 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from relatum.data.duplicates import SeenIds
 from relatum.data.formats.docbin.unpacking import Packed, Parts
+from relatum.data.json_files import parse_json
 from relatum.data.problems import Problems
-from relatum.data.records import BadRecord, Field, SeenIds, check_plain, parse_json, show
+from relatum.data.records import BadRecord, Field, check_plain, show
 from relatum.errors import Problem
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
