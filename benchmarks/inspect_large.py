@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-MIB = 2**20
+GROWTH = 64
+"""MiB by which the peak may differ between a file and one a tenth its size: caches that fill, and no more."""
 TEXT = "Mara Ilves ({n}) works for Tarn Shipping in Oldhaven, a port on the northern coast. Nobody was hurt there."
 
 
@@ -73,13 +74,17 @@ def main() -> None:
     size = parser.parse_args().megabytes * 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.jsonl"
+        peaks = []
         for part in (size // 10, size):
             documents = write_corpus(path, part)
             seconds, memory = inspect(path, documents)
+            peaks.append(memory)
             print(
                 f"{path.stat().st_size / 1e6:,.0f} MB, {documents:,} documents: {seconds:.1f} s "
                 f"({path.stat().st_size / 1e6 / seconds:.1f} MB/s), peak {memory:.0f} MiB"
             )
+        if peaks[1] - peaks[0] > GROWTH:
+            sys.exit(f"memory grows with the data: by more than {GROWTH} MiB from a tenth of it to all")
 
 
 if __name__ == "__main__":

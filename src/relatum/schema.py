@@ -180,11 +180,14 @@ class SchemaBuilder:
             heads.add(relation.head.label)
             tails.add(relation.tail.label)
 
-    def build(self) -> Schema:
+    def build(self, known: Schema | None = None) -> Schema:
+        """The schema; a `known` one says which relation types are symmetric, as annotations do not."""
         return Schema(
             tuple(sorted(self._entities)),
             tuple(
-                RelationType(name, False, tuple(sorted(heads)), tuple(sorted(tails)))
+                RelationType(
+                    name, known is not None and known.is_symmetric(name), tuple(sorted(heads)), tuple(sorted(tails))
+                )
                 for name, (heads, tails) in sorted(self._signatures.items())
             ),
         )

@@ -116,6 +116,7 @@ class Attribute:
     target: Entity | Relation
     name: str
     value: str | None = None
+    id: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ def test_inspect_counts_everything(corpus: Path, capsys: pytest.CaptureFixture[s
         "crossing_relations": 1,
         "untaggable_entities": {"it lies inside or around another entity": 1},
         "untaggable_relations": {"another relation connects the same pair": 1},
+        "gained_relations": 1,
     }
     assert found["total"] == {
         "documents": 5,

@@ -78,3 +78,31 @@ def test_split_follows_the_published_folds_of_ade(
     words = [json.loads(line)["tokens"] for line in lines]
     found = [document.text for document in load_documents(out / "fold-10" / "test.jsonl")]
     assert found == [" ".join(words[number]) for number in given[9]["test"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (["--folds", "3", "--test", "0.1"], "leave --test out"),
+        (["--folds", "3", "--lists", "x"], "leave --folds and --test out"),
+        (["--seed", "-1"], "--seed"),
+    ],
+)
+def test_split_refuses_options_that_would_be_ignored(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], cure: str
+) -> None:
+    assert main(["split", str(data), "--out", str(tmp_path / "out"), *arguments]) == 2
+    assert cure in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_split_says_what_given_lists_do_not_do_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{i}", "words": [word]}) + "\n" for i, word in enumerate("aabc")))
+    lists = tmp_path / "lists.json"
+    lists.write_text(json.dumps({"train": [0, 2], "dev": [2], "test": [1]}))
+    assert main(["split", str(path), "--out", str(tmp_path / "out"), "--lists", str(lists)]) == 0
+    error = capsys.readouterr().err
+    assert "1 × documents in several parts of a fold" in error
+    assert "1 × documents in no part of a fold" in error
+    assert "1 × documents held out whose text is also in train" in error

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relatum.data import duplicates
-from relatum.data.duplicates import SentenceIndex, SharedSentence
+from relatum.data.duplicates import SeenIds, SentenceIndex, SharedSentence
+from relatum.errors import RelatumError
 
 
 @pytest.fixture
@@ -87,3 +88,16 @@ def test_sentence_index_counts_more_than_it_lists(index: SentenceIndex, monkeypa
     shared = index.shared("train", "test")
     assert shared.count == 5
     assert [sentence.text for sentence in shared.sentences] == ["0", "1", "2"]
+
+
+def test_storage_that_fails_is_an_error_that_names_the_place_and_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = SentenceIndex()
+    index.add("train", "1", "a")
+    index.close()
+    with pytest.raises(RelatumError, match="TMPDIR"):
+        index.distinct()
+    monkeypatch.setattr(SeenIds, "_IN_MEMORY", 0)
+    seen = SeenIds()
+    seen.close()
+    with pytest.raises(RelatumError, match="TMPDIR"):
+        seen.add("a", 1)

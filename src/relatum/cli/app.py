@@ -57,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error))
     except RecursionError:
         return _fail("found values nested too deeply to be written; expected records of ordinary depth")
+    except MemoryError:
+        return _fail("there is not enough memory; divide the data into smaller documents or files")
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     return 0

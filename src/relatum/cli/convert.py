@@ -67,4 +67,4 @@ def convert(
     warn_about(result.problems)
     for name, count in result.documents.items():
         print(printable(f"{name}: {count} documents"))
-    print(printable("wrote " + ", ".join(map(str, result.files))))
+    print(printable("wrote " + ", ".join(map(str, result.written))))

@@ -133,6 +133,8 @@ def _show(result: Inspection, data: Path) -> None:
         lost = [getattr(counts, f"lost_{what}") for counts in parts.values()]
         for reason in sorted({reason for counts in lost for reason in counts}):
             row(hurts, f"{what} without a tag: {reason}", [counts[reason] for counts in lost])
+    if any(counts.gained_relations for counts in parts.values()):
+        row(hurts, "relations that tags add between overlapping entities", [c.gained_relations for c in parts.values()])
     if hurts.row_count:
         console.print(hurts)
     _show_duplicates(console, result)

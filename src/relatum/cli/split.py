@@ -17,8 +17,10 @@ def split(
     dev: Annotated[
         float, typer.Option(help="Share held out for development: of the whole, or of a fold's rest.")
     ] = 0.15,
-    test: Annotated[float, typer.Option(help="Share held out for the test, without --folds.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same parts.")] = 0,
+    test: Annotated[
+        float | None, typer.Option(help="Share held out for the test, without --folds; 0.2 if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same parts.")] = 0,
     lists: Annotated[
         Path | None,
         typer.Option(
@@ -40,12 +42,19 @@ def split(
     from relatum.cli.console import say, warn_about
     from relatum.data import partition
     from relatum.data.atomic import new_folder
-    from relatum.data.corpus import read_documents
+    from relatum.data.corpus import open_corpus
     from relatum.data.formats import get_format
     from relatum.data.problems import Problems
 
+    if folds is not None and test is not None:
+        raise typer.BadParameter("with --folds the test parts are the folds; leave --test out")
+    if lists is not None and (folds is not None or test is not None):
+        raise typer.BadParameter("with --lists the parts are given; leave --folds and --test out")
     problems = Problems()
-    documents = list(read_documents(data, from_, problems))
+    corpus = open_corpus(data, from_)
+    for name, reason in corpus.skipped:
+        say(f"skipped {name}: {reason}")
+    documents = [document for part in corpus.parts for document in part.read(problems)]
     problems.raise_if_any("Nothing was written. Mend these records, or convert with --on-error skip first.")
     texts = [document.text for document in documents]
     if lists is not None:
@@ -54,7 +63,7 @@ def split(
     elif folds is not None:
         made = partition.make_folds(texts, folds, dev, seed)
     else:
-        made = [partition.divide(texts, dev, test, seed)]
+        made = [partition.divide(texts, dev, 0.2 if test is None else test, seed)]
     target = out or Path(f"{data.resolve().stem}-split")
     jsonl = get_format("jsonl")
     with new_folder(target) as folder:

@@ -24,10 +24,10 @@ Watch = Callable[[Iterable[Document], str], Iterable[Document]]
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What a conversion wrote: documents by part, the files, and all there is to say about it."""
+    """What a conversion wrote: documents by part, the files or the folder, and all there is to say about it."""
 
     documents: dict[str, int]
-    files: tuple[Path, ...]
+    written: tuple[Path, ...]
     problems: Problems
 
 
@@ -59,8 +59,8 @@ def convert(
 ) -> Converted:
     """Write the corpus to `target`, whole or not at all.
 
-    One part becomes one file (or one folder, where the format is one); several become a folder with one file or
-    subfolder each. With `on_error` "fail" any bad record raises `DataError` after all were seen; with "skip" the good
+    One file becomes one file (or one folder, where the format is one); a folder becomes a folder with one file or
+    subfolder a part. With `on_error` "fail" any bad record raises `DataError` after all were seen; with "skip" the good
     ones are written.
     """
     problems = Problems()
@@ -82,32 +82,31 @@ def convert(
         if on_error == "fail":
             problems.raise_if_any(SKIP_CURE)
 
-    if len(corpus.parts) == 1 and format.suffix:
+    alone = len(corpus.parts) == 1
+    if alone and format.suffix and (target.suffix or not corpus.path.is_dir()):
         with replacing_file(target) as draft:
             write(corpus.parts[0], draft)
             check()
-            files = [target]
+            written = [target]
             if format.companion:
-                name, content = format.companion(schema.build())
-                files.append(target.with_name(f"{target.stem}.{name}"))
-                with replacing_file(files[-1]) as labels:
+                name, content = format.companion(schema.build(corpus.schema))
+                written.append(target.with_name(f"{target.stem}.{name}"))
+                with replacing_file(written[-1]) as labels:
                     labels.write_text(content, encoding="utf-8")
-        return Converted(counts, tuple(files), problems)
+        return Converted(counts, tuple(written), problems)
     if target.suffix and target.suffix == format.suffix and not target.is_dir():
         listed = ", ".join(part.name for part in corpus.parts)
         raise RelatumError(f"{target}: {corpus.path} has {len(corpus.parts)} parts ({listed}); name a folder to write")
     with new_folder(target) as folder:
         for part in corpus.parts:
-            alone = len(corpus.parts) == 1
-            path = folder if alone else folder / f"{part.name}{format.suffix}"
+            path = folder if alone and not format.suffix else folder / f"{part.name}{format.suffix}"
             if not format.suffix:
                 path.mkdir(exist_ok=True)
             write(part, path)
         check()
         if format.companion:
-            name, content = format.companion(schema.build())
+            name, content = format.companion(schema.build(corpus.schema))
             if (folder / name).exists():
                 raise RelatumError(f"{corpus.path}: a part would be written to {name}, where the labels go; rename it")
             (folder / name).write_text(content, encoding="utf-8")
-        names = sorted(child.name for child in folder.iterdir())
-    return Converted(counts, tuple(target / name for name in names), problems)
+    return Converted(counts, (target,), problems)

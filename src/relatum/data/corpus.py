@@ -11,9 +11,11 @@ from pathlib import Path
 from relatum.data.formats import Format, get_format, guess_format
 from relatum.data.problems import Problems
 from relatum.errors import FormatError, RelatumError
+from relatum.schema import Schema
 from relatum.types import Document
 
-_ORDER = ("train", "dev", "test")
+_ORDER = ("train", "dev", "valid", "test")
+_LABELS = "a file of labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The parts of a corpus, train, dev and test first, and the files of its folder that are none."""
+    """The parts of a corpus, train, dev and test first, the files of its folder that are none, and its labels."""
 
     path: Path
     parts: tuple[Part, ...]
     skipped: tuple[tuple[str, str], ...] = ()
+    schema: Schema | None = None
+    """What a file of labels beside the data says, where there is one."""
 
     @property
     def format_names(self) -> str:
@@ -73,7 +77,9 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
         raise FormatError(f"{path}: no annotated data found in this folder; name the format with --from if there is")
     by_stem = len({file.stem for file, _ in files}) == len(files)
     parts = [Part(_readable(file.stem if by_stem else file.name), file, found) for file, found in files]
-    return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped))
+    labels = [path / name for name, purpose in skipped if purpose == _LABELS]
+    schema = Schema.load(labels[0]) if len(labels) == 1 else None
+    return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped), schema)
 
 
 def read_documents(path: Path, format_name: str | None, problems: Problems) -> Iterator[Document]:
@@ -118,7 +124,7 @@ def _purpose(path: Path) -> str | None:
         return None
     if isinstance(value, dict):
         if "entity_types" in value or all(isinstance(value.get(key), dict) for key in ("entities", "relations")):
-            return "a file of labels"
+            return _LABELS
         return "lists of records" if _is_fold(value) else None
     if isinstance(value, list) and value and all(map(_is_fold, value)):
         return f"lists of records for {len(value)} folds, to be used with relatum split --lists"

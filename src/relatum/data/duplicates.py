@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from relatum.errors import RelatumError
+
 _SHOWN_TEXT = 200
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    """Turn a failure of the temporary file into an error that says where it lies."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise RelatumError(
+            f"{tempfile.gettempdir()}: the temporary file of sentences or ids cannot be used ({error}); make room "
+            "there, or name another folder with the environment variable TMPDIR"
+        ) from None
 
 
 LISTED = 10_000
@@ -46,10 +63,12 @@ class SentenceIndex:
         if len(self._waiting) == 10_000:
             self._store()
 
+    @_storing()
     def _store(self) -> None:
         self._base.executemany("INSERT INTO sentences VALUES (?, ?, ?, ?)", self._waiting)
         self._waiting.clear()
 
+    @_storing()
     def distinct(self, part: str | None = None) -> int:
         """How many different sentences a part has, or the whole."""
         self._store()
@@ -57,6 +76,7 @@ class SentenceIndex:
         query = f"SELECT count(*) FROM (SELECT DISTINCT print FROM sentences {where})"
         return int(self._base.execute(query, values).fetchone()[0])
 
+    @_storing()
     def shared(self, first: str, second: str) -> Shared:
         """The different sentences that stand in both parts, in the order of the second."""
         self._store()
@@ -92,6 +112,10 @@ class SeenIds:
         if len(self._first) < self._IN_MEMORY:
             self._first[name] = line
             return None
+        return self._add_stored(name, line)
+
+    @_storing()
+    def _add_stored(self, name: str, line: int) -> int | None:
         if self._base.execute("INSERT OR IGNORE INTO ids VALUES (?, ?)", (name, line)).rowcount:
             return None
         first: int = self._base.execute("SELECT line FROM ids WHERE id = ?", (name,)).fetchone()[0]

@@ -206,6 +206,10 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
     """The document without the overlapping and discontinuous entities that the format or the policy refuses."""
     entities = document.annotation.entities
     holds, choice = format.holds, policy.overlaps
+    if not holds.overlaps and len(set(entities)) < len(entities):
+        remark("entities annotated twice, written once", len(entities) - len(set(entities)))
+        entities = tuple(dict.fromkeys(entities))
+        document = replace(document, annotation=replace(document.annotation, entities=entities))
     broken = [e for e in entities if e.fragments] if choice or not holds.discontinuous else []
     whole = [entity for entity in entities if not (broken and entity.fragments)]
     clashing = overlapping(whole) if choice or not (holds.overlaps and holds.same_span) else set()
@@ -300,8 +304,22 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
     return _with(document, replace(document.annotation, relations=kept), remark)
 
 
+def _words_show(document: Document) -> bool:
+    """Whether the text alone gives the words and sentences back, split at white space and line ends."""
+    if not is_joined(document):
+        return False
+    return not any(char.isspace() for word in document.words or () for char in word.of(document.text))
+
+
 def _report_losses(document: Document, format: Format, remark: Callable[[str, int], None]) -> None:
     holds, annotation = format.holds, document.annotation
+    if not holds.words and not holds.word_offsets and document.words is not None and not _words_show(document):
+        remark(f"documents whose words and sentences are left out, which {format.title} cannot hold", 1)
+    if not holds.ids:
+        named = [*(e.id for e in annotation.entities), *(r.id for r in annotation.relations)]
+        remark(
+            f"ids of entities and relations left out, which {format.title} cannot hold", len(named) - named.count(None)
+        )
     if not holds.attributes:
         remark(f"attributes left out, which {format.title} cannot hold", len(document.attributes))
     remark(

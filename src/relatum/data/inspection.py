@@ -48,6 +48,7 @@ class Counts:
     crossing: int = 0
     lost_entities: Counter[str] = field(default_factory=Counter)
     lost_relations: Counter[str] = field(default_factory=Counter)
+    gained_relations: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -68,6 +69,7 @@ class Counts:
             "crossing_relations": self.crossing,
             "untaggable_entities": dict(self.lost_entities.most_common()),
             "untaggable_relations": dict(self.lost_relations.most_common()),
+            "gained_relations": self.gained_relations,
         }
 
 
@@ -161,7 +163,9 @@ class _Tagger:
         if len(gold.entities) > 1 or any(entity.fragments for entity in gold.entities):
             counts.lost_entities.update(lost.reason for lost in sequence.encode(gold.entities, n_words).lost)
         if gold.relations:
-            counts.lost_relations.update(lost.reason for lost in table.encode(gold, n_words).lost)
+            encoded = table.encode(gold, n_words)
+            counts.lost_relations.update(lost.reason for lost in encoded.lost)
+            counts.gained_relations += len(encoded.gained)
 
 
 def _ignore(_what: str, _times: int) -> None:

@@ -138,6 +138,10 @@ def remark_on_lists(folds: Sequence[Fold], documents: Sequence[Document], proble
         for member, document in enumerate(documents):
             if member not in times:
                 problems.remark("documents in no part of a fold", f"{place}, {document.id}")
+        trained = {documents[member].text for member in fold.train}
+        for member in {*fold.dev, *fold.test} - {*fold.train}:
+            if documents[member].text in trained:
+                problems.remark("documents held out whose text is also in train", f"{place}, {documents[member].id}")
 
 
 def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:

@@ -30,6 +30,10 @@ class Holds:
     """Entities may nest or overlap."""
     same_span: bool = True
     """Two entities of different types may share one span, and relations can tell them apart."""
+    word_offsets: bool = False
+    """Keeps words and sentences although it does not need them."""
+    ids: bool = False
+    """Keeps the ids of entities and relations."""
     discontinuous: bool = False
     crossing: bool = True
     """Relations may connect entities of different sentences."""

@@ -305,7 +305,7 @@ FORMAT = Format(
     name="label-studio",
     title="Label Studio JSON",
     suffix=".json",
-    holds=Holds(words=False, text=True, scores=True, metadata=True),
+    holds=Holds(ids=True, words=False, text=True, scores=True, metadata=True),
     recognise=recognise,
     read=read,
     write=write,

@@ -67,7 +67,7 @@ FORMAT = Format(
     name="ace",
     title="ACE",
     suffix="",
-    holds=Holds(words=False, text=True, clusters=True, metadata_keys=("body",)),
+    holds=Holds(ids=True, words=False, text=True, clusters=True, metadata_keys=("body",)),
     recognise=recognise,
     read=read,
     write=write,

@@ -22,7 +22,7 @@ FORMAT = Format(
     name="brat",
     title="brat standoff folder",
     suffix="",
-    holds=Holds(words=False, text=True, discontinuous=True, clusters=True, attributes=True, metadata=True),
+    holds=Holds(ids=True, words=False, text=True, discontinuous=True, clusters=True, attributes=True, metadata=True),
     recognise=recognise,
     read=read,
     write=write,

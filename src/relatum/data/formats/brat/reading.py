@@ -135,7 +135,7 @@ class _Reading:
         self.attributes: dict[str, Attribute] = {}
         self.clusters: list[tuple[Span, ...]] = []
         self.kept: list[str] = []
-        self.n_rearranged = self.n_other_roles = self.n_rests = 0
+        self.n_shared = self.n_rearranged = self.n_other_roles = self.n_rests = 0
         self.fits = True
         self.bad: dict[int, BadRecord] = {}
 
@@ -155,6 +155,7 @@ class _Reading:
             "text whose offsets count the byte-order mark as a character": self.shift,
             "mention whose pieces were joined over a line break or put in order": self.n_rearranged,
             "relation with roles other than Arg1 and Arg2: the first was read as the head": self.n_other_roles,
+            "mention in an equivalence whose span another has too: only the span is kept": self.n_shared,
             "text behind a relation, attribute or equivalence left out": self.n_rests,
             "line that is no entity, relation, attribute or equivalence, kept as it is": len(self.kept),
         }
@@ -241,13 +242,16 @@ class _Reading:
         target = self.entities.get(rest[0]) or self.relations.get(rest[0])
         if target is None:
             raise BadRecord(f"{rest[0]}, which is not in this file", "the id of an entity, relation or event", id)
-        self.attributes[id] = Attribute(target, name, rest[1] if rest[1:] and rest[1].strip() else None)
+        self.attributes[id] = Attribute(target, name, rest[1] if rest[1:] and rest[1].strip() else None, id)
 
     def _add_equivalence(self, data: str) -> None:
         members = data.split()[1:]
         if not members:
             raise BadRecord(show(data), "Equiv and the ids of the mentions that are equivalent")
-        self.clusters.append(tuple(self._mention(member, None).span for member in members))
+        mentions = [self._mention(member, None) for member in members]
+        spans = [entity.span for entity in self.entities.values()]
+        self.n_shared += sum(spans.count(mention.span) > 1 for mention in mentions)
+        self.clusters.append(tuple(mention.span for mention in mentions))
 
 
 def is_kept(line: str) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from typing import TypeAlias
 
 from relatum.data.formats.brat.file_names import FileNames
 from relatum.data.formats.brat.reading import has_break, is_kept
@@ -79,10 +80,10 @@ def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
     for relation, id in zip(annotation.relations, links.all, strict=True):
         ends = f"Arg1:{mentions.of(relation.head)} Arg2:{mentions.of(relation.tail)}"
         yield f"{id}\t{_name(relation.label, 'relation type')} {ends}"
-    free = (id for id in (f"A{number}" for number in count(1)) if id not in taken)
-    for attribute in document.attributes:
+    names = _Ids(document.attributes, "AM", taken)
+    for attribute, id in zip(document.attributes, names.all, strict=True):
         target = (mentions if isinstance(attribute.target, Entity) else links).of(attribute.target)
-        yield f"{next(free)}\t{_name(attribute.name, 'attribute')} {target}{_value(attribute)}"
+        yield f"{id}\t{_name(attribute.name, 'attribute')} {target}{_value(attribute)}"
     for cluster in document.clusters:
         for span in cluster:
             if span not in by_span:
@@ -103,14 +104,17 @@ def _kept_lines(metadata: Mapping[str, object]) -> list[str]:
     return []
 
 
-class _Ids:
-    """The brat id of every entity or relation: its own where brat can have it, else a new one."""
+_Item: TypeAlias = Entity | Relation | Attribute
 
-    def __init__(self, items: Sequence[Entity] | Sequence[Relation], letter: str, taken: set[str]) -> None:
-        fit = re.compile(rf"{letter}[0-9]+\S*")
+
+class _Ids:
+    """The brat id of every annotation of a kind: its own where that begins with one of the letters, else a new one."""
+
+    def __init__(self, items: Sequence[_Item], letters: str, taken: set[str]) -> None:
+        fit = re.compile(rf"[{letters}][0-9]+\S*")
         used = taken | {item.id for item in items if item.id is not None}
-        free = (name for name in (f"{letter}{number}" for number in count(1)) if name not in used)
-        self._items: dict[str, Entity | Relation] = {}
+        free = (name for name in (f"{letters[0]}{number}" for number in count(1)) if name not in used)
+        self._items: dict[str, _Item] = {}
         for item in items:
             name = item.id
             if name is None or name in self._items or not fit.fullmatch(name):
@@ -120,7 +124,7 @@ class _Ids:
         self._by_object = {id(item): name for name, item in self._items.items()}
         self._by_value = {item: name for name, item in reversed(self._items.items())}
 
-    def of(self, item: Entity | Relation) -> str:
+    def of(self, item: _Item) -> str:
         """The id of the item itself, or of the one that has its id and its value, or of the first with its value."""
         if id(item) in self._by_object:
             return self._by_object[id(item)]

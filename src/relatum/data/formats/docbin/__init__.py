@@ -76,7 +76,9 @@ FORMAT = Format(
     name="docbin",
     title="spaCy DocBin",
     suffix=".spacy",
-    holds=Holds(words=True, text=True, discontinuous=True, clusters=True, attributes=True, scores=True, metadata=True),
+    holds=Holds(
+        ids=True, words=True, text=True, discontinuous=True, clusters=True, attributes=True, scores=True, metadata=True
+    ),
     recognise=recognise,
     read=read,
     write=write,
