@@ -9,6 +9,13 @@ SHOWN = 1000
 """How many problems are kept and spelt out; beyond that they are only counted, so that memory stays bounded."""
 
 
+def printable(text: str, keep: str = "") -> str:
+    """The text, escaped where a terminal could not show it, but for the characters to keep."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
 class RelatumError(Exception):
     """Base of all errors raised on purpose; its text is fit to show to a user."""
 

@@ -60,8 +60,7 @@ def check(files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="T
     All problems are shown; the exit status is 1 where there are any.
     """
     from relatum.config import load_config
-    from relatum.config.toml import printable
-    from relatum.errors import ConfigError
+    from relatum.errors import ConfigError, printable
 
     failed = False
     for file in files:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from relatum import errors
 from relatum.types import Document
 
 if TYPE_CHECKING:
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def results() -> Console:
-    """Where tables of results go: the terminal at its width, or a file or pipe at one that does not fold them."""
+    """Where tables of results go: the terminal at its width; a file or pipe has no width to keep to."""
     from rich.console import Console
 
     # Labels and names are shown as they are: a bracket in one begins no style.
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 120)
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 10_000)
 
 
 def printable(text: str) -> str:
     """The text, escaped where a terminal could not show it; its lines stay lines."""
-    return "".join(s if s.isprintable() or s == "\n" else s.encode("unicode_escape").decode() for s in text)
+    return errors.printable(text, keep="\n")
 
 
 def say(message: str) -> None:

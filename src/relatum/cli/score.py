@@ -91,13 +91,16 @@ def score(
         print(json.dumps(report.to_dict(), indent=2))
         return
 
+    from relatum.cli.console import results
     from relatum.evaluation.tables import show_comparison, show_scores
+
+    console = results()
 
     for path, pairs, system in zip(paths, systems, report.systems, strict=True):
         print(printable(f"{path}: {len(pairs.documents):,} documents, matched with those of {gold} by {pairs.by}"))
-        show_scores(system.scores, system.intervals, given_spans)
+        show_scores(console, system.scores, system.intervals, given_spans)
     if report.comparison:
-        show_comparison(report.comparison, printable(str(predicted)), printable(str(other)), given_spans)
+        show_comparison(console, report.comparison, printable(str(predicted)), printable(str(other)), given_spans)
 
 
 def _read_pairs(gold: Path, paths: list[Path], gold_format: str | None, format: str | None) -> list[Pairs]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from relatum.config.keys import expected, fields, join, nearest, sections, subsection
 from relatum.config.sections import Section
-from relatum.config.toml import key_lines, printable, show
-from relatum.errors import Problem
+from relatum.config.toml import key_lines, show
+from relatum.errors import Problem, printable
 
 DIRECTIVES = ("extends", "unset")
 """Top-level keys of files that are no settings."""

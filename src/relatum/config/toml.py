@@ -10,6 +10,7 @@ from itertools import groupby
 
 from relatum.config.keys import Key, join, list_keys, sections
 from relatum.config.sections import Section
+from relatum.errors import printable
 
 
 def dump_config(
@@ -69,11 +70,6 @@ def show(value: object) -> str:
     except ValueError:  # Python refuses to write out numbers of thousands of digits
         text = "a number too large to show"
     return text if len(text) <= 80 else text[:77] + "…"
-
-
-def printable(text: str) -> str:
-    """The text, escaped where a terminal could not show it."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 _OPAQUE = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL)

@@ -130,7 +130,7 @@ def _blank(text: str, at: int) -> int:
 
 
 def json_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """Records of a file that is either one array or one record a line, whichever its first character says."""
+    """Records of a file that is one array or one record a line, as its suffix says or else its first character."""
     return (json_array if _starts_array(path) else json_lines)(path, problems)
 
 
@@ -158,6 +158,8 @@ def _first_records(path: Path, _changed: int, _size: int) -> list[object]:
 
 
 def _starts_array(path: Path) -> bool:
+    if path.suffix in (".jsonl", ".ndjson"):
+        return False
     with path.open("rb") as file:
         return file.read(4096).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from relatum.errors import printable
 from relatum.evaluation.metrics import Score, Scores
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ _GIVEN = ", gold entities given"
 _MACRO_OVER = {"gold": "in gold", "schema": "of the schema", "all": "in gold or predicted"}
 
 
-def show_scores(scores: Scores, intervals: Intervals | None = None, gold_entities: bool = False) -> None:
+def show_scores(
+    console: Console, scores: Scores, intervals: Intervals | None = None, gold_entities: bool = False
+) -> None:
     """Print a table for each task, in per cent, then the types that the macro averages are over."""
-    console = _console()
     interval = f"{100 * intervals.confidence:g}% interval" if intervals else ""
     # One width for the first columns of all tables lets the numbers stand below each other.
-    width = max(len(_plain(label)) for _, task in scores.tasks() for label in (*task.types, "micro", interval))
+    width = max(len(printable(label)) for _, task in scores.tasks() for label in (*task.types, "micro", interval))
     for name, task in scores.tasks():
         table = _table(_TITLES[name] + (_GIVEN if gold_entities and name != "entities" else ""))
         table.add_column("type", min_width=width)
@@ -31,7 +33,7 @@ def show_scores(scores: Scores, intervals: Intervals | None = None, gold_entitie
             table.add_column(heading, justify="right", min_width=len("100.00–100.00") if intervals else None)
         table.add_column("support", justify="right")
         for label, score in task.types.items():
-            table.add_row(_plain(label), *_cells(score))
+            table.add_row(printable(label), *_cells(score))
         table.add_section()
         for average, score in (("micro", task.micro), ("macro", task.macro)):
             table.add_row(average, *_cells(score))
@@ -41,16 +43,15 @@ def show_scores(scores: Scores, intervals: Intervals | None = None, gold_entitie
         console.print(table)
     console.print(f"Macro: the plain mean over the types {_MACRO_OVER[scores.macro_over]}.")
     for title, types in (("Entities", scores.entities.macro_types), ("Relations", scores.relations.macro_types)):
-        console.print(f"  {title} ({len(types)}): {', '.join(map(_plain, types)) or 'none'}", soft_wrap=True)
+        console.print(f"  {title} ({len(types)}): {', '.join(map(printable, types)) or 'none'}", soft_wrap=True)
     if intervals:
         console.print(
             f"Intervals: bootstrap over documents, {intervals.n_resamples:,} resamples, seed {intervals.seed}."
         )
 
 
-def show_comparison(comparison: Comparison, a: str, b: str, gold_entities: bool = False) -> None:
+def show_comparison(console: Console, comparison: Comparison, a: str, b: str, gold_entities: bool = False) -> None:
     """Print how the F1 of two systems differs, in per cent, and how likely that is by chance."""
-    console = _console()
     table = _table("F1 of two systems" + (_GIVEN if gold_entities else ""))
     for heading in ("", "average"):
         table.add_column(heading)
@@ -74,16 +75,6 @@ def show_comparison(comparison: Comparison, a: str, b: str, gold_entities: bool 
     )
 
 
-def _console() -> Console:
-    """Standard output, taking labels as they are; without a terminal there is no width to keep to."""
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000
-    return console
-
-
 def _table(title: str) -> Table:
     from rich import box
     from rich.table import Table
@@ -101,8 +92,3 @@ def _bounds(interval: Interval) -> str:
 
 def _per_cent(fraction: float) -> str:
     return f"{100 * fraction:.2f}"
-
-
-def _plain(label: str) -> str:
-    """A label in which nothing moves the cursor."""
-    return label if label.isprintable() else repr(label)
