@@ -542,18 +542,21 @@ def test_fit_does_not_lose_a_document_without_words_in_silence(
     problems = Problems()
     fitted = list(fit_documents([_document(text)], format, SPLITTER, Policy(), problems, "here"))
     found = written_and_read(format.name, fitted)
-    assert [document.id for document in found] == ["d"] or problems.count or "without words" in str(problems.remarks)
+    if format is SCIERC:
+        assert [document.id for document in found] == ["d"]
+    else:
+        assert found == []
+        assert problems.remarks[f"documents without words left out, which {format.title} cannot hold"] == 1
 
 
-def test_fit_tells_apart_types_that_fall_on_one_span_only_in_words(written_and_read: Through) -> None:
+def test_fit_tells_apart_types_that_fall_on_one_span_only_in_words() -> None:
     place, group, other = _entity(0, 4, "Loc"), _entity(0, 5, "Org"), _entity(5, 8, "Peop")
     document = _document("Rome Ann", place, group, other, relations=(Relation(group, other, "R"),))
     for format in (TABLE, SCIERC):
         problems = Problems()
         fitted = list(fit_documents([document], format, SPLITTER, Policy(), problems, "here"))
-        found = written_and_read(format.name, fitted)
-        heads = [relation.head.label for one in found for relation in one.annotation.relations]
-        assert problems.count or heads == ["Org"], f"{format.name} gave the relation to another entity"
+        assert fitted == []
+        assert "an overlapping entity" in problems.kept[0].found, f"{format.name} could give the relation to another"
 
 
 @pytest.mark.parametrize("format", [SPERT, TABLE])
@@ -561,7 +564,8 @@ def test_fit_gives_sentences_ids_that_can_be_read_back(format: Format, written_a
     documents = [replace(_document("a\nb"), id="d"), replace(_document("c"), id="d#1")]
     problems = Problems()
     fitted = list(fit_documents(documents, format, SPLITTER, Policy(), problems, "here"))
-    assert len(written_and_read(format.name, fitted)) == 3 or problems.count
+    assert len(written_and_read(format.name, fitted)) == 2
+    assert [problem.found for problem in problems.kept] == ["the sentence id 'd#1' again"]
 
 
 @settings(max_examples=60)
