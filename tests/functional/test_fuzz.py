@@ -225,8 +225,7 @@ def sample(name: str) -> Tree:
 
 
 NASTY_STRINGS = st.sampled_from(
-    ["", " ", "\n", "\0", "\x1b[2J", "[/x]", ":smile:", "\u2028", "\ud800", "\ufeff", "O", "DISC", "a/b", ".."]
-    + ["x" * 3000]
+    ["", " ", "\n", "\x00", "\x1b[2J", "[/x]", ":smile:", "\u2028", "�", "\ufeff", "O", "DISC", "a/b", "..", "x" * 3000]
 )
 NASTY_NUMBERS = st.sampled_from([-1, 0, 1, 3, 10**4, 2**31, 2**63, 10**30, -(2**63), 1.5, 1e308])
 NASTY_VALUES: st.SearchStrategy[Any] = st.one_of(
@@ -342,7 +341,7 @@ def wrong_values(draw: st.DrawFn, data: bytes) -> bytes:
 @st.composite
 def wrong_docbin(draw: st.DrawFn, data: bytes) -> bytes:
     """A DocBin in which one to three values, of the whole or of one document's own, are changed so."""
-    import srsly
+    import srsly  # type: ignore[import-untyped]
 
     def with_lists(value: Any) -> Any:
         if isinstance(value, dict):
