@@ -10,7 +10,7 @@ import sys
 import typer
 
 from relatum._version import __version__
-from relatum.cli import config, convert, inspect, score, split
+from relatum.cli import config, convert, doctor, evaluate, extract, inspect, score, split, train
 from relatum.errors import RelatumError
 
 app = typer.Typer(
@@ -37,11 +37,15 @@ def _options(
     del version
 
 
+app.command("extract")(extract.extract)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
 app.command("convert")(convert.convert)
 app.command("inspect")(inspect.inspect)
 app.command("split")(split.split)
 app.command("score")(score.score)
 app.add_typer(config.app)
+app.command("doctor")(doctor.doctor)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,27 +4,46 @@
 """
 
 from relatum.config.keys import Key, list_keys
-from relatum.config.loading import load_config, trace_config
+from relatum.config.loading import load_config, load_record, trace_config
 from relatum.config.sections import (
+    CharactersConfig,
     Config,
     DataConfig,
+    DecodingConfig,
+    EncoderConfig,
     EvaluationConfig,
+    ExtractionConfig,
+    ModelConfig,
+    SequenceConfig,
+    TableConfig,
     TaggingConfig,
     TextConfig,
+    TrainingConfig,
+    WordsConfig,
 )
 from relatum.config.sources import Setting
 from relatum.config.toml import dump_config
 
 __all__ = [
+    "CharactersConfig",
     "Config",
     "DataConfig",
+    "DecodingConfig",
+    "EncoderConfig",
     "EvaluationConfig",
+    "ExtractionConfig",
     "Key",
+    "ModelConfig",
+    "SequenceConfig",
     "Setting",
+    "TableConfig",
     "TaggingConfig",
     "TextConfig",
+    "TrainingConfig",
+    "WordsConfig",
     "dump_config",
     "list_keys",
     "load_config",
+    "load_record",
     "trace_config",
 ]

@@ -32,6 +32,15 @@ def trace_config(path: Path | None = None, overrides: Sequence[str] = ()) -> tup
     return load(Config, path, overrides)
 
 
+def load_record(record: Mapping[str, Any]) -> Config:
+    """The config that `Config.to_dict` made a record of; keys that are not there have their defaults."""
+    try:
+        return Config.model_validate(_frozen(record))
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, detail['loc'])) or 'config'}: {detail['msg']}" for detail in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+
+
 def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S, dict[str, Setting]]:
     """As `trace_config`, for any tree of sections."""
     problems: list[Problem] = []
@@ -99,7 +108,9 @@ def _validate(model: type[S], settings: Mapping[str, Setting], problems: list[Pr
 
 
 def _frozen(value: object) -> object:
-    """TOML's lists as tuples, since a config does not change."""
+    """Lists as tuples, since a config does not change."""
+    if isinstance(value, Mapping):
+        return {key: _frozen(inner) for key, inner in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
@@ -111,6 +122,6 @@ def _problem(model: type[Section], settings: Mapping[str, Setting], detail: Erro
     if name is None:
         return Problem(places[0] if places else "config", "settings that do not go together", said)
     setting = settings[name]
-    beyond_type = detail["type"].startswith(("value_error", "greater_", "less_", "too_"))
+    beyond_type = detail["type"].startswith(("value_error", "greater_", "less_", "too_", "multiple_"))
     wanted = said if beyond_type else expected(fields(model)[name])
     return Problem(setting.source, show(setting.value), wanted, setting.line, field=name)

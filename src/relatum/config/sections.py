@@ -8,12 +8,32 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+def _odd(value: int) -> int:
+    if value % 2 == 0:
+        raise ValueError("an odd number")
+    return value
+
+
+def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("each of them at most once")
+    return values
+
 
 FunctionName = Annotated[
     str,
     Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$", description='"package.module:function"'),
 ]
+
+Positive = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[int, Field(ge=0)]
+Even = Annotated[int, Field(gt=0, multiple_of=2)]
+Odd = Annotated[int, AfterValidator(_odd), Field(gt=0)]
+PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
@@ -69,6 +89,192 @@ class TaggingConfig(Section):
     )
 
 
+class EncoderConfig(Section):
+    """The language model whose vectors and attention maps the model reads (paper, sections 4.1 and 4.4)."""
+
+    kind: Literal["huggingface", "elmo", "none"] = Field(
+        default="huggingface", description="A Hugging Face encoder, an ELMo in its published files, or none."
+    )
+    name: str = Field(
+        default="all-minilm-l6-v2",
+        description="The encoder: one that comes with relatum, a folder, or a name on the model hub.",
+    )
+    n_layers: Positive = Field(
+        default=4, description="How many of its last layers are averaged into the vector of a piece."
+    )
+    pooling: Literal["mean", "first"] = Field(
+        default="mean", description="A word's vector: the mean of its pieces' vectors, or that of its first piece."
+    )
+    attention_pooling: Literal["sum", "mean"] = Field(
+        default="sum",
+        description="The attention between two words: that of their pieces summed, or the mean over the pieces of the "
+        "word that attends of what it gives to all pieces of the other, so that a row still sums to at most 1.",
+    )
+    store: Literal["inside", "name"] = Field(
+        default="inside",
+        description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
+    )
+    cache: Literal["memory", "disk", "none"] = Field(
+        default="memory", description="Where the features of a frozen encoder are kept while training."
+    )
+    cache_path: str | None = Field(
+        default=None, description="The folder of the cache on disk; if unset, one in the user's cache folder."
+    )
+    cache_limit_mib: Positive = Field(
+        default=8192, description="The most that a cache may take; what does not fit is computed again, and said."
+    )
+
+
+class WordsConfig(Section):
+    """Word vectors (paper, section 4.1)."""
+
+    path: str | None = Field(
+        default=None,
+        description="A text file of vectors as GloVe has them, also compressed (.gz); if unset, there are none.",
+    )
+    lower: bool = Field(default=True, description="Whether words are looked up in lower case.")
+    unknown: Literal["learned", "zero"] = Field(
+        default="learned", description="The vector of a word that is not in the file."
+    )
+
+
+class CharactersConfig(Section):
+    """Vectors of words made from their characters (paper, section 4.1)."""
+
+    kind: Literal["lstm", "none"] = Field(default="lstm", description="A bidirectional LSTM, or nothing.")
+    width: Even = Field(default=30, description="The width of a character's vector, and of the word's made from them.")
+
+
+class ModelConfig(Section):
+    """The stack of table-sequence layers (paper, section 4)."""
+
+    width: Positive = Field(default=200, description="The width H of both representations.")
+    n_layers: Positive = Field(default=3, description="How many layers are stacked (L).")
+    share_layers: bool = Field(default=False, description="Whether all layers have the same parameters.")
+    interaction: Literal["both", "table-to-sequence", "sequence-to-table", "none"] = Field(
+        default="both",
+        description="Which encoder reads the other. A sequence encoder that does not read the table uses scaled "
+        "dot-product attention; a table encoder that does not read the sequence is given S_0 in every layer.",
+    )
+    entity_source: Literal["sequence", "diagonal"] = Field(
+        default="sequence", description="What entities are read from: the sequence, or the diagonal of the table."
+    )
+    dropout: Fraction = Field(default=0.5, description="The share of values dropped while training.")
+
+
+class TableConfig(Section):
+    """The table encoder (paper, section 4.2, appendices A and D)."""
+
+    kind: Literal["md-gru", "cnn", "none"] = Field(
+        default="md-gru", description="Multi-dimensional recurrent, convolutional, or no table encoder at all."
+    )
+    directions: Annotated[
+        tuple[Literal["nw", "ne", "sw", "se"], ...], AfterValidator(_distinct), Field(min_length=1)
+    ] = Field(
+        default=("nw", "se"),
+        description="The corners from which recurrent networks run over the table; nw is row⁺col⁺ in the paper, ne "
+        "row⁺col⁻, sw row⁻col⁺ and se row⁻col⁻. The width is divided among them.",
+    )
+    predecessors: Annotated[tuple[Literal["below", "up", "left"], ...], AfterValidator(_distinct)] = Field(
+        default=("below", "up", "left"),
+        description="The cells whose states a cell reads: in the layer below, in the row before (up), in the column "
+        "before (left).",
+    )
+    removed: Literal["zeroed", "dropped"] = Field(
+        default="zeroed",
+        description="What becomes of a predecessor that is not read: its state is zero while its gate stays, or both "
+        "are gone.",
+    )
+    reset: Literal["after", "before"] = Field(
+        default="after",
+        description="Whether the reset gate acts on the states after they are projected, or before.",
+    )
+    kernel_size: Odd = Field(default=3, description="The size of the convolution of a CNN.")
+    attention_maps: bool = Field(
+        default=True, description="Whether the encoder's attention maps are given to the table, where it has any."
+    )
+    pairing: Literal["two-step", "one-step"] = Field(
+        default="two-step",
+        description="How attention maps join a pair of words: by a second layer, or in the first (equation 10).",
+    )
+
+
+class SequenceConfig(Section):
+    """The sequence encoder (paper, section 4.3)."""
+
+    kind: Literal["attention", "none"] = Field(default="attention", description="Self-attention, or none at all.")
+    n_attention_heads: Positive = Field(default=8, description="How many attention heads a layer has.")
+    feedforward_width: Positive = Field(default=800, description="The inner width of the feed-forward network.")
+    output_activation: Literal["relu", "none"] = Field(
+        default="relu", description="What follows the output projection of the attention."
+    )
+
+
+class DecodingConfig(Section):
+    """How probabilities become relations (paper, section 5)."""
+
+    opposite: Literal["no-relation", "ignored"] = Field(
+        default="no-relation",
+        description="What the tags of the opposite direction count for when a pair is decided: no relation, as behind "
+        "the published numbers, or nothing, as the text says.",
+    )
+
+
+class TrainingConfig(Section):
+    """How a model is trained; the defaults are the paper's recipe (appendix C)."""
+
+    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="The same seed gives the same model on a CPU.")
+    steps: Positive = Field(default=20_000, description="How many updates are made.")
+    batch_size: Positive = Field(default=24, description="Sentences in a batch.")
+    max_cells: Positive = Field(
+        default=100_000,
+        description="The most table cells in a batch (sentences times the square of the longest); a batch over it is "
+        "made smaller.",
+    )
+    bucketing: bool = Field(default=True, description="Whether sentences of like length share a batch.")
+    learning_rate: PositiveNumber = Field(default=1e-3, description="Adam's learning rate after the warm-up.")
+    warmup_steps: NotNegative = Field(default=1000, description="Updates over which the rate rises from 0.")
+    decay_rate: Annotated[float, Field(ge=0)] = Field(
+        default=0.05, description="The rate is divided by 1 + decay_rate × step / decay_steps."
+    )
+    decay_steps: Positive = Field(default=1000, description="See decay_rate.")
+    decay_staircase: bool = Field(
+        default=True, description="Whether the decay changes once every decay_steps, or at every step."
+    )
+    clip_norm: PositiveNumber = Field(default=5.0, description="The norm to which gradients are clipped.")
+    loss: Literal["sum", "mean"] = Field(
+        default="sum", description="Whether losses are summed over words, cells and batch, or averaged."
+    )
+    diagonal_loss: bool = Field(
+        default=True, description="Whether cells on the diagonal, which have no relation, are in the relation loss."
+    )
+    entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
+    relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
+    evaluate_every: Positive = Field(default=500, description="Updates between two evaluations on dev.")
+    selection: Literal["micro", "macro"] = Field(
+        default="micro", description="The average of the F1 scores by which the best model is chosen."
+    )
+    selection_relations: Literal["boundaries", "strict"] = Field(
+        default="boundaries", description="Which relation score the choice looks at: RE or RE+."
+    )
+    save_dtype: Literal["float32", "float16"] = Field(
+        default="float32", description="The precision in which the weights of a trained model are stored."
+    )
+
+
+class ExtractionConfig(Section):
+    """How raw text is read with a trained model."""
+
+    batch_size: Positive = Field(default=32, description="Sentences in a batch.")
+    max_cells: Positive = Field(
+        default=65_536,
+        description="The most table cells in a batch; a sentence with more by itself is read in windows.",
+    )
+    overlap: NotNegative = Field(
+        default=32, description="The words that two neighbouring windows of a long sentence share."
+    )
+
+
 class EvaluationConfig(Section):
     """How predictions are scored."""
 
@@ -90,4 +296,26 @@ class Config(Section):
     text: TextConfig = TextConfig()
     data: DataConfig = DataConfig()
     tagging: TaggingConfig = TaggingConfig()
+    encoder: EncoderConfig = EncoderConfig()
+    words: WordsConfig = WordsConfig()
+    characters: CharactersConfig = CharactersConfig()
+    model: ModelConfig = ModelConfig()
+    table: TableConfig = TableConfig()
+    sequence: SequenceConfig = SequenceConfig()
+    decoding: DecodingConfig = DecodingConfig()
+    training: TrainingConfig = TrainingConfig()
+    extraction: ExtractionConfig = ExtractionConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Config:
+        """Refuse what no network can be built from."""
+        width, table = self.model.width, self.table
+        n_heads, n_directions = self.sequence.n_attention_heads, len(table.directions)
+        if width % n_heads:
+            raise ValueError(f"a model.width ({width}) that sequence.n_attention_heads ({n_heads}) divides")
+        if table.kind == "md-gru" and width % n_directions:
+            raise ValueError(f"a model.width ({width}) that the number of table.directions ({n_directions}) divides")
+        if table.kind == "none" and self.model.entity_source == "diagonal":
+            raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
+        return self

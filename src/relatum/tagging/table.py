@@ -27,6 +27,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from relatum.errors import ConfigError
 from relatum.schema import Schema
 from relatum.tagging.sequence import check_fit
@@ -143,18 +146,27 @@ class TableTags:
         no relation. Otherwise a certain relation from tail to head would leave nothing for no relation to win with,
         and produce one from head to tail.
         """
-        rows, columns = self._words(head), self._words(tail)
+        rows, columns = self.words(head), self.words(tail)
         if not set(rows).isdisjoint(columns):
             return ()
         in_order = head.span < tail.span
         forward = tuple((i, j) for i in rows for j in columns if self._fills(i, j))
-        blocks = [Block(forward, self._outcomes[True, in_order])]
-        if self.directed or self.fill != "entire":
+        blocks = [Block(forward, self.outcomes(True, in_order))]
+        if self.asks_mirrored:
             mirrored = tuple((j, i) for i in rows for j in columns if self._fills(j, i))
-            blocks.append(Block(mirrored, self._outcomes[False, in_order]))
+            blocks.append(Block(mirrored, self.outcomes(False, in_order)))
         return tuple(block for block in blocks if block.cells)
 
-    def _words(self, entity: Entity) -> tuple[int, ...]:
+    @property
+    def asks_mirrored(self) -> bool:
+        """Whether a pair is decided by its mirrored cells too: rows of the tail, columns of the head."""
+        return self.directed or self.fill != "entire"
+
+    def outcomes(self, row_is_head: bool, in_order: bool) -> tuple[int, ...]:
+        """The `Block.outcomes` of cells whose row (or else column) is the head's; in order, the head comes first."""
+        return self._outcomes[row_is_head, in_order]
+
+    def words(self, entity: Entity) -> tuple[int, ...]:
         """The words that stand for an entity in the table."""
         if self.cells == "last":
             return (entity.span.end - 1,)
@@ -162,6 +174,13 @@ class TableTags:
 
     def _fills(self, row: int, column: int) -> bool:
         return self.fill == "entire" or (row > column if self.fill == "lower" else row < column)
+
+    def fill_mask(self, n_words: int) -> NDArray[np.bool_]:
+        """The cells of a table (rows, columns) that are filled."""
+        mask = np.ones((n_words, n_words), dtype=bool)
+        if self.fill == "entire":
+            return mask
+        return np.tril(mask, -1) if self.fill == "lower" else np.triu(mask, 1)
 
     def encode(self, annotation: Annotation, n_words: int) -> TableLabels:
         """Write each relation into all cells that vote on it, or into none and report why.
@@ -221,7 +240,7 @@ class TableTags:
         return OPPOSITE_PAIR if (relation.head, relation.tail) == (writer.tail, writer.head) else OVERLAPPED
 
     def _share_words(self, entities: Iterable[Entity]) -> bool:
-        words = [word for entity in entities for word in self._words(entity)]
+        words = [word for entity in entities for word in self.words(entity)]
         return len(set(words)) < len(words)
 
     def canonical(self, relation: Relation) -> Relation:

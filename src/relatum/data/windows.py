@@ -1,0 +1,173 @@
+"""A sentence that is too long, read or learned in windows that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf
+
+from relatum.data.documents import map_spans
+from relatum.errors import RelatumError, printable
+from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
+
+
+def make_windows(
+    pieces: Sequence[int],
+    max_pieces: int | None,
+    max_words: int,
+    overlap: int,
+    words: Sequence[str] | None = None,
+) -> list[Span]:
+    """Ranges of words that cover a sentence, each as long as the limits allow; one where all of it fits.
+
+    `pieces` has the number of pieces of each word. Neighbours share `overlap` words, or fewer where the second would
+    otherwise not reach beyond the first, so that an overlap close to `max_words` makes many windows. A sentence without
+    words has no windows. A word that no window can hold is an error, which shows it if `words` are given.
+    """
+    if max_words < 1 or overlap < 0:
+        raise ValueError(f"max_words must be at least 1 and overlap at least 0, got {max_words} and {overlap}")
+    if max_pieces is not None:
+        for place, count in enumerate(pieces):
+            if count > max_pieces:
+                raise _too_long(place, count, max_pieces, words)
+    before = [0, *accumulate(pieces)]
+
+    def fits(start: int, end: int) -> bool:
+        return end - start <= max_words and (max_pieces is None or before[end] - before[start] <= max_pieces)
+
+    windows: list[Span] = []
+    start = end = 0
+    while end < len(pieces):
+        # The word after the last window is in this one, whatever becomes of the overlap.
+        start = max(start, end - overlap)
+        while not fits(start, end + 1):
+            start += 1
+        while end < len(pieces) and fits(start, end + 1):
+            end += 1
+        windows.append(Span(start, end))
+    return windows
+
+
+def _too_long(place: int, count: int, max_pieces: int, words: Sequence[str] | None) -> RelatumError:
+    shown = ""
+    if words is not None:
+        word = printable(words[place])
+        shown = f", {word[:40]!r}{'…' if len(word) > 40 else ''},"
+    return RelatumError(
+        f"word {place + 1} of the sentence{shown} is cut into {count} pieces, but the encoder reads at most "
+        f"{max_pieces} at once; split or shorten the word, or use a model whose encoder reads more"
+    )
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """An entity, the windows that found it, and how far from their edges it lies at best."""
+
+    entity: Entity
+    margin: float = -1
+    windows: set[int] = field(default_factory=set)
+
+
+def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) -> Annotation:
+    """What was found in the windows of a sentence, each annotation in the words of its window, as one annotation.
+
+    Equal entities become one with the highest score. Of entities that share words, but that no window has found
+    together, the one that lies farther from an edge of its window stays, since more of its context was seen; an edge
+    that is the sentence's own does not count. Then the higher score decides, then the earlier. Relations between
+    entities that stay are kept, of several from the same head to the same tail the one with the highest score. All is
+    ordered by place. As entities of one window do not share words, unless they were given so, neither do the results.
+    """
+    moved = [(window, _shift(annotation, window.start)) for window, annotation in annotations]
+    candidates: dict[Entity, _Candidate] = {}
+    for number, (window, one) in enumerate(moved):
+        for entity in one.entities:
+            candidate = candidates.setdefault(entity, _Candidate(entity))
+            candidate.entity = max(candidate.entity, entity, key=_score)
+            candidate.margin = max(candidate.margin, _margin(entity.span, window, n_words))
+            candidate.windows.add(number)
+    kept = _without_conflicts(candidates.values())
+    best: dict[tuple[Entity, Entity], Relation] = {}
+    for _, one in moved:
+        for relation in one.relations:
+            if relation.head in kept and relation.tail in kept:
+                head, tail = kept[relation.head], kept[relation.tail]
+                mapped = Relation(head, tail, relation.label, relation.score, relation.id)
+                best[head, tail] = max(best.get((head, tail), mapped), mapped, key=_score)
+    return Annotation(
+        tuple(sorted(kept.values(), key=_place)),
+        tuple(sorted(best.values(), key=lambda relation: (_place(relation.head), _place(relation.tail)))),
+    )
+
+
+def _without_conflicts(candidates: Iterable[_Candidate]) -> dict[Entity, Entity]:
+    """The entities that stay, each under its value."""
+    kept: dict[Entity, Entity] = {}
+    owners: dict[int, list[_Candidate]] = {}
+    for one in sorted(candidates, key=lambda one: (-one.margin, -_score(one.entity), _place(one.entity))):
+        words = [word for piece in one.entity.pieces() for word in range(piece.start, piece.end)]
+        if any(one.windows.isdisjoint(owner.windows) for word in words for owner in owners.get(word, ())):
+            continue
+        kept[one.entity] = one.entity
+        for word in words:
+            owners.setdefault(word, []).append(one)
+    return kept
+
+
+def _shift(annotation: Annotation, by: int) -> Annotation:
+    return map_spans(annotation, lambda span: span.shift(by))
+
+
+def _margin(span: Span, window: Span, n_words: int) -> float:
+    """The words between an entity and the nearest edge of its window at which the sentence goes on."""
+    left = span.start - window.start if window.start > 0 else inf
+    right = window.end - span.end if window.end < n_words else inf
+    return min(left, right)
+
+
+def _score(found: Entity | Relation) -> float:
+    return -inf if found.score is None else found.score
+
+
+def _place(entity: Entity) -> tuple[Span, tuple[Span, ...], str]:
+    return entity.span, entity.fragments, entity.label
+
+
+def window_examples(example: Example, windows: Sequence[Span]) -> tuple[list[Example], int, int]:
+    """The example cut into its windows, and how many of its entities and relations are in none of them.
+
+    A window has the entities that lie wholly inside it and the relations between these; what lies in the overlap of
+    two windows is in both.
+    """
+    gold = example.gold
+    examples = [_cut(example, window) for window in windows]
+    lost_entities = sum(not _within(windows, entity) for entity in gold.entities)
+    lost_relations = sum(not _within(windows, one.head, one.tail) for one in gold.relations)
+    return examples, lost_entities, lost_relations
+
+
+def _cut(example: Example, window: Span) -> Example:
+    sentence, gold = example.sentence, example.gold
+    if window == (0, len(sentence)):
+        return example
+    text, offsets = sentence.text, sentence.offsets
+    if offsets is not None:
+        first, last = offsets[window.start].start, offsets[window.end - 1].end
+        text = None if text is None else text[first:last]
+        offsets = tuple(span.shift(-first) for span in offsets[window.start : window.end])
+    else:
+        text = None  # without offsets nobody knows which part of the text the words are
+    inside = Annotation(
+        tuple(entity for entity in gold.entities if _within([window], entity)),
+        tuple(relation for relation in gold.relations if _within([window], relation.head, relation.tail)),
+    )
+    return Example(
+        Sentence(sentence.words[window.start : window.end], offsets, text),
+        _shift(inside, -window.start),
+        f"{example.id}[{window.start}:{window.end}]",
+    )
+
+
+def _within(windows: Sequence[Span], *entities: Entity) -> bool:
+    """Whether one of the windows holds all the entities."""
+    return any(all(window.contains(entity.span) for entity in entities) for window in windows)

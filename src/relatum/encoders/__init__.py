@@ -1,0 +1,1 @@
+"""Frozen language models and word vectors: what the model is given about words before it learns anything."""

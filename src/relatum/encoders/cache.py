@@ -1,0 +1,181 @@
+"""Features of a frozen encoder, computed once a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from relatum.config import EncoderConfig
+from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
+from relatum.encoders.disk import DiskStore
+from relatum.encoders.resolve import cache_folder
+
+_MIB = 2**20
+_log = logging.getLogger(__name__)
+
+
+class FeatureStore(Protocol):
+    """Where features are kept."""
+
+    def get(self, key: str) -> Features | None:
+        """What was kept under a key."""
+
+    def put(self, key: str, features: Features) -> bool:
+        """Keep features; false where there is no room for them."""
+
+    def flush(self) -> None:
+        """Make what was kept last until the next run, where the store outlives the process."""
+
+
+class MemoryStore:
+    """Features in memory, up to a number of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: dict[str, Features] = {}
+        self.n_bytes = 0
+
+    def get(self, key: str) -> Features | None:
+        return self._kept.get(key)
+
+    def put(self, key: str, features: Features) -> bool:
+        if self.n_bytes + features.n_bytes > self._limit:
+            return False
+        self._kept[key] = features
+        self.n_bytes += features.n_bytes
+        return True
+
+    def flush(self) -> None:
+        pass
+
+
+class CachedEncoder:
+    """An encoder that computes only what it has not computed before, with the cache that its configuration asks for.
+
+    Features are kept as the encoder gave them, or with `half` in half precision: then they are rounded from the first
+    time on, so that the second is not another. They lie on the CPU unless `keep_on` says otherwise.
+    """
+
+    def __init__(
+        self,
+        inner: TextEncoder,
+        config: EncoderConfig,
+        half: bool = False,
+        keep_on: torch.device | str = "cpu",
+        store: FeatureStore | None = None,
+    ) -> None:
+        self.inner = inner
+        self._store = store or _make_store(config)
+        self._half = half
+        self._keep_on = keep_on
+        self.n_computed = 0
+        """Sentences that the encoder itself had to read."""
+        self.n_not_kept = 0
+        """Those among them that found no room."""
+        if self._store is not None:
+            weakref.finalize(self, self._store.flush)  # at the latest when Python ends
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    @property
+    def n_attention_maps(self) -> int:
+        return self.inner.n_attention_maps
+
+    @property
+    def max_pieces(self) -> int | None:
+        return self.inner.max_pieces
+
+    @property
+    def fingerprint(self) -> str:
+        return self.inner.fingerprint + ("-half" if self._half else "")
+
+    @property
+    def folder(self) -> Path:
+        return self.inner.folder
+
+    def count_pieces(self, words: Sequence[str]) -> list[int]:
+        return self.inner.count_pieces(words)
+
+    def to(self, device: torch.device | str) -> CachedEncoder:
+        self.inner.to(device)
+        return self
+
+    def flush(self) -> None:
+        """Write out what waits to be written, where features are kept on disk."""
+        if self._store is not None:
+            self._store.flush()
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+        store = self._store
+        if store is None or not sentences:
+            return self.inner.encode(sentences)
+        fingerprint = self.fingerprint
+        keys = [_key(fingerprint, words) for words in sentences]
+        found: dict[str, Features] = {}
+        missing: dict[str, Sequence[str]] = {}
+        for key, words in zip(keys, sentences, strict=True):
+            kept = store.get(key)
+            if kept is not None and self._fits(kept, len(words)):
+                found[key] = kept
+            else:
+                missing[key] = words
+        if missing:
+            found.update(self._compute(missing, store))
+        return self._unpacked(stack_features([found[key] for key in keys]))
+
+    def _compute(self, missing: dict[str, Sequence[str]], store: FeatureStore) -> dict[str, Features]:
+        output = self.inner.encode(list(missing.values()))
+        self.n_computed += len(missing)
+        computed = {}
+        for key, one in zip(missing, output.split([len(words) for words in missing.values()]), strict=True):
+            computed[key] = self._packed(one)
+            if not store.put(key, computed[key]):
+                if not self.n_not_kept:
+                    _log.warning(
+                        "the cache of encoder features is full: what does not fit is computed again each time; "
+                        "a higher encoder.cache_limit_mib would make this faster"
+                    )
+                self.n_not_kept += 1
+        return computed
+
+    def _packed(self, features: Features) -> Features:
+        """A copy by itself: a part of a batch would keep the whole of it in memory."""
+        dtype = torch.float16 if self._half else features.vectors.dtype
+        vectors, maps = features.vectors, features.attention_maps
+        return Features(
+            vectors.to(self._keep_on, dtype, copy=True).contiguous(),
+            None if maps is None else maps.to(self._keep_on, dtype, copy=True).contiguous(),
+        )
+
+    def _unpacked(self, output: EncoderOutput) -> EncoderOutput:
+        vectors, maps = output.vectors, output.attention_maps
+        device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
+        dtype = torch.float32 if self._half else vectors.dtype
+        return EncoderOutput(vectors.to(device, dtype), None if maps is None else maps.to(device, dtype))
+
+    def _fits(self, features: Features, n_words: int) -> bool:
+        maps, n_maps = features.attention_maps, self.n_attention_maps
+        found = (tuple(features.vectors.shape), None if maps is None else tuple(maps.shape))
+        return found == ((n_words, self.width), (n_words, n_words, n_maps) if n_maps else None)
+
+
+def _make_store(config: EncoderConfig) -> FeatureStore | None:
+    limit = config.cache_limit_mib * _MIB
+    if config.cache == "none":
+        return None
+    if config.cache == "memory":
+        return MemoryStore(limit)
+    return DiskStore(Path(config.cache_path).expanduser() if config.cache_path else cache_folder() / "features", limit)
+
+
+def _key(fingerprint: str, words: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps([fingerprint, *words]).encode()).hexdigest()

@@ -1,0 +1,126 @@
+"""Features on disk, in safetensors files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from relatum.encoders.base import Features
+from relatum.errors import RelatumError
+
+_SHARD = 32 * 2**20
+_MARK = {"relatum": "encoder features", "version": "1"}
+_log = logging.getLogger(__name__)
+
+
+class DiskStore:
+    """Features in shards of some megabytes, up to a number of bytes in the folder.
+
+    The header of each shard is the index of what is in it, so there is no index that could be lost or contradict the
+    shards, and several processes may write into one folder. A shard appears whole or not at all. One that cannot be
+    read is left alone, said, and counts for nothing: its sentences are computed again.
+    """
+
+    def __init__(self, folder: Path, limit: int, shard_bytes: int = _SHARD) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._shard_bytes = shard_bytes
+        self._shards: dict[str, Path] = {}
+        self._with_maps: set[str] = set()
+        self._open: dict[Path, Any] = {}
+        self._waiting: dict[str, Features] = {}
+        self._n_waiting = 0
+        self._cannot_write = False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RelatumError(f"the cache of encoder features cannot be in {folder} ({error})") from error
+        paths = sorted(folder.glob("*.safetensors"))
+        self.n_bytes = sum(path.stat().st_size for path in paths)
+        for path in paths:
+            self._read_index(path)
+
+    def get(self, key: str) -> Features | None:
+        if key in self._waiting:
+            return self._waiting[key]
+        path = self._shards.get(key)
+        if path is None:
+            return None
+        try:
+            shard = self._open[path]
+            maps: Tensor | None = shard.get_tensor(f"{key}.maps") if key in self._with_maps else None
+            return Features(shard.get_tensor(f"{key}.vectors"), maps)
+        except (OSError, SafetensorError) as error:
+            self._give_up(path, error)
+            return None
+
+    def put(self, key: str, features: Features) -> bool:
+        if self._cannot_write or self.n_bytes + self._n_waiting + features.n_bytes > self._limit:
+            return False
+        self._waiting[key] = features
+        self._n_waiting += features.n_bytes
+        if self._n_waiting >= self._shard_bytes:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Write what waits as a shard of its own."""
+        if not self._waiting:
+            return
+        tensors = {f"{key}.vectors": one.vectors for key, one in self._waiting.items()}
+        for key, one in self._waiting.items():
+            if one.attention_maps is not None:
+                tensors[f"{key}.maps"] = one.attention_maps
+        try:
+            path = self._write(save(tensors, _MARK))
+        except OSError as error:
+            self._cannot_write = True
+            _log.warning("encoder features cannot be kept in %s any more (%s)", self._folder, error)
+        else:
+            self.n_bytes += path.stat().st_size
+            self._read_index(path)
+        self._waiting = {}
+        self._n_waiting = 0
+
+    def _write(self, content: bytes) -> Path:
+        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".partial")
+        draft = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            path = draft.with_suffix(".safetensors")  # the random part of the name is kept: no two shards share it
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return path
+
+    def _read_index(self, path: Path) -> None:
+        try:
+            shard: Any = safe_open(path, framework="pt")
+            if shard.metadata() != _MARK:
+                raise SafetensorError("it was not written by this version of relatum")
+            names = set(shard.keys())
+        except (OSError, SafetensorError) as error:
+            self._give_up(path, error)
+            return
+        self._open[path] = shard
+        for name in names:
+            key, _, part = name.rpartition(".")
+            if part == "maps":
+                self._with_maps.add(key)
+            else:
+                self._shards[key] = path
+
+    def _give_up(self, path: Path, error: Exception) -> None:
+        _log.warning("%s is not used: it cannot be read as a shard of encoder features (%s)", path, error)
+        self._open.pop(path, None)
+        self._shards = {key: shard for key, shard in self._shards.items() if shard != path}

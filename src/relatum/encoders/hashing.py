@@ -1,0 +1,43 @@
+"""Which encoder it is: hashes of its files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from relatum.errors import RelatumError
+
+_CONFIGS = ("config.json", "model.safetensors.index.json", "*options.json")
+
+
+def weights_hash(folder: Path) -> str:
+    """The sha256 of the weights of an encoder; where they are in several files, that of their hashes in order."""
+    hashes = [_file_hash(path) for path in _weights(folder)]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+
+
+def files_hash(folder: Path) -> str:
+    """A hash of all files of an encoder that have a say in its features."""
+    return hashlib.sha256(" ".join(_file_hash(path) for path in encoder_files(folder)).encode()).hexdigest()
+
+
+def encoder_files(folder: Path) -> list[Path]:
+    """The files that are needed to load the encoder of a folder, in a fixed order."""
+    if (folder / "tokenizer.json").exists():
+        tokenizer = ["tokenizer.json"]
+    else:
+        tokenizer = ["*.model", "merges.txt", "special_tokens_map.json", "tokenizer_config.json", "vocab.*"]
+    others = [path for name in (*_CONFIGS, *tokenizer) for path in sorted(folder.glob(name))]
+    return _weights(folder) + others
+
+
+def _weights(folder: Path) -> list[Path]:
+    for pattern in ("model*.safetensors", "*weights.hdf5"):
+        if found := sorted(folder.glob(pattern)):
+            return found
+    raise RelatumError(f"{folder} holds no weights: expected model.safetensors, or weights.hdf5 of an ELMo")
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

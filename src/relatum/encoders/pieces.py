@@ -1,0 +1,87 @@
+"""Words to pieces, with the tokenizer of a Hugging Face model."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from relatum.errors import RelatumError
+
+_CACHED_WORDS = 100_000
+
+
+class PieceTokenizer:
+    """Cuts words one by one, so that how a word is cut does not depend on its neighbours.
+
+    What stands around a sentence (`prefix` and `suffix`, [CLS] and [SEP] for BERT) is learned from the tokenizer. A
+    word that spells such a special piece is cut like any other.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, where: Path) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True
+        self._tokenizer = tokenizer
+        self._where = where
+        self._space = " " if _marks_spaces(json.loads(tokenizer.to_str()).get("pre_tokenizer")) else ""
+        self.prefix, self.suffix = self._specials()
+        self._unknown = self._unknown_piece()
+        self.cut = lru_cache(_CACHED_WORDS)(self._cut)
+
+    @classmethod
+    def load(cls, folder: Path) -> PieceTokenizer:
+        """The tokenizer of a folder; the `transformers` library is only asked where there is no tokenizer.json."""
+        path = folder / "tokenizer.json"
+        try:
+            tokenizer = Tokenizer.from_file(str(path)) if path.exists() else _convert(folder)
+        except Exception as error:  # the library raises nothing more exact
+            raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
+        return cls(tokenizer, folder)
+
+    def _cut(self, word: str) -> tuple[int, ...]:
+        """The pieces of a word: at least one, the unknown piece where nothing is left of the word."""
+        word = word.encode(errors="replace").decode()  # half a surrogate pair is not Unicode, and breaks the library
+        pieces = self._tokenizer.encode(self._space + word, add_special_tokens=False).ids
+        if pieces:
+            return tuple(pieces)
+        if self._unknown is None:
+            raise RelatumError(f"{self._where}: the word {word!r} has no pieces, and the tokenizer no unknown piece")
+        return (self._unknown,)
+
+    def _specials(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        for probe in chain(["a"], islice(self._tokenizer.get_vocab(with_added_tokens=False), 1000)):
+            encoding = self._tokenizer.encode(probe)
+            if 0 in encoding.special_tokens_mask:
+                inside = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
+                return tuple(encoding.ids[: inside[0]]), tuple(encoding.ids[inside[-1] + 1 :])
+        raise RelatumError(f"{self._where}: the tokenizer cuts no word into pieces; is its vocabulary empty?")
+
+    def _unknown_piece(self) -> int | None:
+        named = getattr(self._tokenizer.model, "unk_token", None)
+        for name in (named, "[UNK]", "<unk>"):
+            if isinstance(name, str) and (piece := self._tokenizer.token_to_id(name)) is not None:
+                return int(piece)
+        return None
+
+
+def _marks_spaces(part: object) -> bool:
+    """Whether a word after a space has other pieces than the same word without: then each is read as after one."""
+    if not isinstance(part, dict):
+        return False
+    if part.get("type") == "Sequence":
+        return any(_marks_spaces(inner) for inner in part.get("pretokenizers", ()))
+    return part.get("type") == "ByteLevel"
+
+
+def _convert(folder: Path) -> Tokenizer:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    inner = getattr(tokenizer, "backend_tokenizer", None)
+    if not isinstance(inner, Tokenizer):
+        raise RelatumError("there is no tokenizer.json, and none can be made of the other files")
+    return inner

@@ -1,0 +1,1 @@
+"""The one path from text to relations: everything that reads text with a model goes through `Extractor`."""

@@ -1,0 +1,192 @@
+"""From raw text to entities and relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from math import isqrt
+from pathlib import Path
+
+import torch
+
+from relatum.data.batching import make_batches
+from relatum.data.documents import map_spans
+from relatum.data.splitting import make_splitter
+from relatum.data.windows import make_windows, merge_windows
+from relatum.decoding.sentence import decode_sentence
+from relatum.errors import RelatumError
+from relatum.extractor.result import Extraction
+from relatum.models.checkpoint import load_model, save_model
+from relatum.models.model import Model
+from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+
+CHUNK = 16
+"""How many batches of sentences are gathered before they are read: enough to put like lengths together."""
+
+
+class Extractor:
+    """Reads text with a trained model."""
+
+    def __init__(self, model: Model, card: str = "") -> None:
+        self.model, self.card = model, card
+        self._splitter = make_splitter(model.config.text.words, model.config.text.sentences)
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: str | Path, device: torch.device | str | None = None) -> Extractor:
+        """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one."""
+        path = find_model(name_or_path)
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+            raise RelatumError(f"device {str(device)!r}: torch finds no GPU here; use 'cpu', or see relatum doctor")
+        card = path / "README.md"
+        return cls(load_model(path, device), card.read_text(encoding="utf-8") if card.exists() else "")
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a new or empty directory."""
+        save_model(self.model, Path(path), self.card)
+
+    def __call__(self, text: str) -> Extraction:
+        """What is in one text."""
+        return next(self.pipe([text]))
+
+    def pipe(self, texts: Iterable[str]) -> Iterator[Extraction]:
+        """What is in each text, in their order; many sentences are read at once, whichever text they are of."""
+        waiting: list[_Text] = []
+        n_sentences = 0
+        for text in texts:
+            waiting.append(self._split(text))
+            n_sentences += len(waiting[-1].sentences)
+            if max(n_sentences, len(waiting)) >= CHUNK * self.model.config.extraction.batch_size:
+                yield from self._read(waiting)
+                waiting, n_sentences = [], 0
+        yield from self._read(waiting)
+
+    def predict(
+        self, sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]] | None = None
+    ) -> list[Prediction]:
+        """What is in each sentence, in words; where entities are given, only relations are looked for between them."""
+        windows = [
+            _Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
+        ]
+        found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
+        settings = self.model.config.extraction
+        lengths = [window.span.width for window in windows]
+        for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
+            members = [windows[index] for index in batch]
+            given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
+            words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
+            for one, annotation in zip(members, self._annotate(words, given), strict=True):
+                found[one.sentence].append((one.span, annotation))
+        predictions = []
+        for number, sentence in enumerate(sentences):
+            parts = sorted(found[number], key=lambda part: part[0])
+            annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, len(sentence))
+            if entities is not None:
+                annotation = Annotation(tuple(entities[number]), annotation.relations)
+            predictions.append(Prediction(sentence, annotation))
+        return predictions
+
+    def _windows(self, words: Sequence[str]) -> list[Span]:
+        """The whole sentence, or overlapping parts of one that the encoder or the cell budget has no room for."""
+        settings, encoder = self.model.config.extraction, self.model.encoder
+        max_words = max(1, isqrt(settings.max_cells))
+        max_pieces = None if encoder is None else encoder.max_pieces
+        pieces = [1] * len(words) if encoder is None else encoder.count_pieces(words)
+        return make_windows(pieces, max_pieces, max_words, min(settings.overlap, max_words // 2), words)
+
+    @torch.inference_mode()
+    def _annotate(
+        self, sentences: Sequence[Sequence[str]], entities: Sequence[tuple[Entity, ...]] | None
+    ) -> list[Annotation]:
+        """What is in the sentences of one batch."""
+        network = self.model.network
+        was_training = network.training
+        network.eval()
+        outputs = network(self.model.inputs(sentences))
+        network.train(was_training)
+        of_words = torch.softmax(outputs.entity_logits.float(), -1).cpu().numpy()
+        of_cells = None
+        if outputs.relation_logits is not None:
+            of_cells = torch.softmax(outputs.relation_logits.float(), -1).cpu().numpy()
+        sequence_tags, table_tags = self.model.sequence_tags, self.model.table_tags
+        return [
+            decode_sentence(
+                of_words[row, : len(words)],
+                None if of_cells is None else of_cells[row, : len(words), : len(words)],
+                sequence_tags,
+                table_tags,
+                self.model.config.decoding.opposite,
+                None if entities is None else entities[row],
+            )
+            for row, words in enumerate(sentences)
+        ]
+
+    def _split(self, text: str) -> _Text:
+        words, ranges = self._splitter.split(text)
+        sentences = [
+            Sentence(tuple(word.of(text) for word in words[start:end]), tuple(words[start:end]))
+            for start, end in ranges
+        ]
+        return _Text(text, sentences)
+
+    def _read(self, texts: Sequence[_Text]) -> Iterator[Extraction]:
+        predictions = iter(self.predict([sentence for text in texts for sentence in text.sentences]))
+        for text in texts:
+            entities: list[Entity] = []
+            relations: list[Relation] = []
+            for sentence, prediction in zip(text.sentences, predictions, strict=False):
+                offsets = sentence.offsets
+                assert offsets is not None
+
+                def characters(span: Span, offsets: Sequence[Span] = offsets) -> Span:
+                    return Span(offsets[span.start].start, offsets[span.end - 1].end)
+
+                annotation = map_spans(prediction.found, characters)
+                entities += annotation.entities
+                relations += annotation.relations
+            yield Extraction.of(text.text, Annotation(tuple(entities), tuple(relations)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text and its sentences; their offsets count from the start of the text."""
+
+    text: str
+    sentences: list[Sentence]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The part of a sentence that is read at once."""
+
+    sentence: int
+    span: Span
+
+
+def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
+    """The entities that lie in a window, counted from its start."""
+    inside = tuple(entity for entity in entities if window.contains(entity.span))
+    return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with relatum."""
+    folder = files("relatum") / "pretrained" / "models"
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+
+
+def find_model(name_or_path: str | Path) -> Path:
+    """The directory of a model, by its path or by the name of one that comes with relatum."""
+    path = Path(name_or_path)
+    names = shipped_models()
+    if str(name_or_path) in names and not (path / "config.json").exists():
+        return Path(str(files("relatum") / "pretrained" / "models" / str(name_or_path)))
+    if path.is_dir():
+        return path
+    known = ", ".join(names) or "none"
+    raise RelatumError(
+        f"{name_or_path}: no such model; name a directory that relatum train has made, or one that comes with relatum: "
+        f"{known}"
+    )

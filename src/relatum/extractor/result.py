@@ -1,0 +1,176 @@
+"""What was found in a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from relatum.errors import RelatumError
+from relatum.types import Annotation, Document, Entity, Relation, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The entities and relations of a text, in characters; as every annotation, equal whatever the scores are."""
+
+    document: Document
+
+    @classmethod
+    def of(cls, text: str, annotation: Annotation, id: str = "") -> Extraction:
+        """Sort and number what was found: entities are e1, e2, … by start, of equal starts the longer one first.
+
+        Relations follow the numbers of their heads, then of their tails. Equal entities or relations become one, the
+        first of them.
+        """
+        entities = sorted(dict.fromkeys(annotation.entities), key=lambda e: (e.span.start, -e.span.end, e.label))
+        numbers = {entity: number for number, entity in enumerate(entities, 1)}
+        named = {entity: replace(entity, id=f"e{number}") for entity, number in numbers.items()}
+        for entity in entities:
+            if entity.span.end > len(text):
+                place = f"[{entity.span.start}, {entity.span.end})"
+                raise RelatumError(f"the entity at {place} ends beyond the text, which has {len(text)} characters")
+        for relation in annotation.relations:
+            for end in (relation.head, relation.tail):
+                if end not in named:
+                    place = f"[{end.span.start}, {end.span.end})"
+                    raise RelatumError(
+                        f"{relation.label} relates {end.label} at {place}, which is not among the entities"
+                    )
+        relations = sorted(
+            dict.fromkeys(annotation.relations), key=lambda r: (numbers[r.head], numbers[r.tail], r.label)
+        )
+        linked = tuple(
+            replace(relation, head=named[relation.head], tail=named[relation.tail]) for relation in relations
+        )
+        return cls(Document(id, text, Annotation(tuple(named.values()), linked)))
+
+    @property
+    def text(self) -> str:
+        return self.document.text
+
+    @property
+    def entities(self) -> tuple[Entity, ...]:
+        return self.document.annotation.entities
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return self.document.annotation.relations
+
+    def with_id(self, id: str) -> Extraction:
+        """The same for a text of that name."""
+        return Extraction(replace(self.document, id=id))
+
+    def above(self, threshold: float) -> Extraction:
+        """What has at least that score, or none; numbered anew. A relation goes with its entities."""
+
+        def stays(found: Entity | Relation) -> bool:
+            return found.score is None or found.score >= threshold
+
+        entities = {entity.id: entity for entity in self.entities if stays(entity)}
+        relations = [r for r in self.relations if stays(r) and r.head.id in entities and r.tail.id in entities]
+        return Extraction.of(self.text, Annotation(tuple(entities.values()), tuple(relations)), self.document.id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The extraction as JSON can hold it; a relation names its entities by their ids, scores have four digits."""
+        return {
+            "text": self.text,
+            "entities": [
+                {
+                    "id": entity.id,
+                    "start": entity.span.start,
+                    "end": entity.span.end,
+                    "text": entity.span.of(self.text),
+                    "label": entity.label,
+                    "score": _rounded(entity.score),
+                }
+                for entity in self.entities
+            ],
+            "relations": [
+                {
+                    "head": relation.head.id,
+                    "tail": relation.tail.id,
+                    "label": relation.label,
+                    "score": _rounded(relation.score),
+                }
+                for relation in self.relations
+            ],
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Extraction:
+        """Read what `to_dict` made; an "id" beside it names the text. Entities keep the ids they have."""
+        from relatum.data.records import BadRecord
+
+        try:
+            return cls(_document(record))
+        except BadRecord as bad:
+            raise RelatumError(f"not an extraction: {bad}") from None
+
+    def to_html(self) -> str:
+        """A page of its own that shows the text with what was found in it."""
+        from relatum.extractor.html import page
+
+        return page([self], self.document.id or "Entities and relations")
+
+    def _repr_html_(self) -> str:
+        from relatum.extractor.html import STYLE, fragment
+
+        return f"<style>{STYLE}</style>{fragment(self)}"
+
+    def __str__(self) -> str:
+        lines = [f"{_count(len(self.entities), 'entity', 'entities')}, {_count(len(self.relations), 'relation')}"]
+        lines += [f"  {e.label}: {mention(e, self.text)}{shown_score(e.score)}" for e in self.entities]
+        for relation in self.relations:
+            head, tail = mention(relation.head, self.text), mention(relation.tail, self.text)
+            lines.append(f"  {head} —{relation.label}→ {tail}{shown_score(relation.score)}")
+        return "\n".join(lines)
+
+
+def mention(entity: Entity, text: str) -> str:
+    """An entity's words on one line."""
+    return " ".join(entity.span.of(text).split())
+
+
+def shown_score(score: float | None) -> str:
+    """A score as it follows what it is the score of; nothing where there is none."""
+    return "" if score is None else f" ({score:.2f})"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(float(score), 4)  # a float of numpy is not one of JSON
+
+
+def _document(record: object) -> Document:
+    from relatum.data.records import Field
+
+    root = Field.root(record if not isinstance(record, Mapping) else dict(record))
+    root.only("id", "text", "entities", "relations")
+    text = root.need("text").text(empty=True)
+    entities: dict[str, Entity] = {}
+    for item in root.need("entities").items():
+        item.only("id", "start", "end", "text", "label", "score")
+        name, score = item.need("id").name(), item.optional_number("score")
+        if name in entities:
+            raise item.need("id").bad("an id that no other entity has")
+        span: Span = item.span(item.need("start").value, item.need("end").value, len(text), "characters")
+        if item.need("text").value != span.of(text):
+            raise item.need("text").bad(f"the text at its offsets, {span.of(text)!r}")
+        entities[name] = Entity(span, item.label("label"), score=score, id=name)
+    relations = []
+    for item in root.need("relations").items():
+        item.only("head", "tail", "label", "score")
+        for end in (item.need("head"), item.need("tail")):
+            if end.name() not in entities:
+                raise end.bad("the id of an entity")
+        head, tail = (entities[item.need(key).name()] for key in ("head", "tail"))
+        relations.append(Relation(head, tail, item.label("label"), item.optional_number("score")))
+    return Document(root.optional_name("id") or "", text, Annotation(tuple(entities.values()), tuple(relations)))

@@ -1,0 +1,204 @@
+"""From inputs to states by scanning anti-diagonals: all that is the same however a diagonal is computed.
+
+Cells of an anti-diagonal do not depend on each other. What depends on the input or on the layer below is projected in
+one large product before the scan; inside stay the product with the states of the two neighbours, and the gates. The
+backward pass is written by hand: it visits the diagonals in the opposite order, keeps no graph of small operations, and
+leaves the gradient of the recurrent weights to one large product at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from relatum.kernels.md_gru.geometry import Geometry, make_geometry
+from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
+
+
+class Steps(Protocol):
+    """How diagonals are computed, in one direction and in the other; all tensors are packed: (D, cells, B, …)."""
+
+    def advance(
+        self,
+        gates: Tensor,
+        candidate: Tensor,
+        states: Tensor,
+        below: Tensor | None,
+        mask: Tensor,
+        recurrent: Tensor,
+        reset_first: Tensor | None,
+        geometry: Geometry,
+        spec: CellSpec,
+    ) -> None:
+        """Turn what was projected into gates and candidates, in place, and fill the buffer of states, which is zero.
+
+        `gates` holds r, z, λ… and, where reset comes after the projection, v; `candidate` holds u. `reset_first` are
+        the weights of the candidate where reset comes before.
+        """
+
+    def retreat(
+        self,
+        gates: Tensor,
+        candidate: Tensor,
+        states: Tensor,
+        below: Tensor | None,
+        mask: Tensor,
+        recurrent: Tensor,
+        reset_first: Tensor | None,
+        grad: Tensor,
+        grad_below: Tensor | None,
+        grad_reset_first: Tensor | None,
+        geometry: Geometry,
+        spec: CellSpec,
+    ) -> None:
+        """Turn gates and candidates into the gradients of what was projected, in place.
+
+        Fills `grad_below` with what the states below are owed by way of λ, and adds to `grad_reset_first`.
+        """
+
+
+def scan(
+    inputs: Tensor,
+    below: Tensor | None,
+    mask: Tensor,
+    weights: Weights,
+    directions: Sequence[Direction],
+    spec: CellSpec,
+    steps: Steps,
+) -> Tensor:
+    """See `op.md_gru`."""
+    n_batch, n_words = mask.shape
+    width, n_directions = spec.width(weights), len(directions)
+    geometry = make_geometry(n_words, inputs.device, bool(spec.recurrent))
+    order = geometry.order(directions)
+    own = (spec.n_parts - 1) * width  # where the candidate's columns begin
+
+    def rows(slots: Sequence[str]) -> Tensor:
+        """The rows of the state's projection that belong to the slots."""
+        parts = weights.state.split(width, 1) if spec.slots else ()
+        kept = [part for slot, part in zip(spec.slots, parts, strict=True) if slot in slots]
+        return torch.cat(kept, 1) if kept else weights.state[:, :0]
+
+    packed = _pack(inputs.flatten(1, 2).movedim(0, 1).expand(n_directions, -1, -1, -1), order)
+    from_input = torch.baddbmm(weights.input_bias.unsqueeze(1), packed.flatten(1, 2), weights.input)
+    read = tuple(slot for slot in spec.read if slot != "below" or below is not None)
+    packed_below = None
+    from_below = weights.state_bias.unsqueeze(1)
+    if below is not None and "below" in read:
+        packed_below = _pack(below.flatten(1, 2).permute(2, 1, 0, 3), order)
+        projection = rows(("below",))
+        if spec.reset == "before":  # its part in the candidate waits for r
+            projection = torch.cat((projection[..., :own], torch.zeros_like(projection[..., own:])), -1)
+        from_below = torch.baddbmm(from_below, packed_below.flatten(1, 2), projection)
+    shape = (n_directions, n_words**2, n_batch, -1)
+    recurrent = rows(spec.recurrent)
+    states = _scan(
+        from_input.view(shape),
+        from_below.expand(-1, from_input.shape[1], -1).view(shape),
+        packed_below,
+        (mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(1).T[order].unsqueeze(-1),
+        recurrent[..., :own] if spec.reset == "before" else recurrent,
+        rows(read)[..., own:] if spec.reset == "before" else None,
+        geometry,
+        spec,
+        steps,
+    )
+    inverse = torch.argsort(order, 1)
+    table = _reorder(states, inverse, order).permute(2, 1, 0, 3)
+    return table.reshape(n_batch, n_words, n_words, n_directions, width)
+
+
+def _pack(table: Tensor, order: Tensor) -> Tensor:
+    """(D, cells, B, features) in the order of each direction."""
+    return _reorder(table, order, torch.argsort(order, 1))
+
+
+class _Reorder(torch.autograd.Function):
+    """Cells in another order, a direction each; the gradient is put back by reading instead of by adding up."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        ctx.inverse = inverse
+        return _take(table, order)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _take(grad, ctx.inverse), None, None
+
+
+def _take(table: Tensor, order: Tensor) -> Tensor:
+    return torch.stack([cells.index_select(0, own) for cells, own in zip(table, order, strict=True)])
+
+
+class _Scan(torch.autograd.Function):
+    """From projections to states, all packed: (D, cells, B, …)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        from_input: Tensor,
+        from_below: Tensor,
+        below: Tensor | None,
+        mask: Tensor,
+        recurrent: Tensor,
+        reset_first: Tensor | None,
+        geometry: Geometry,
+        spec: CellSpec,
+        steps: Steps,
+    ) -> Tensor:
+        width = from_input.shape[-1] // spec.n_parts
+        own = from_input.shape[-1] - width
+        candidate = from_input[..., own:].contiguous()
+        if reset_first is None:
+            gates = from_below.clone(memory_format=torch.contiguous_format)
+            gates[..., :own] += from_input[..., :own]
+        else:
+            gates = from_input[..., :own] + from_below[..., :own]
+            candidate = candidate + from_below[..., own:]
+        states = gates.new_zeros(gates.shape[0], geometry.n_slots, gates.shape[2], width)
+        steps.advance(gates, candidate, states, below, mask, recurrent, reset_first, geometry, spec)
+        ctx.save_for_backward(gates, candidate, states, below, mask, recurrent, reset_first)
+        ctx.rest = geometry, spec, steps
+        return states.index_select(1, geometry.states)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        gates, candidate, states, below, mask, recurrent, reset_first = ctx.saved_tensors
+        geometry, spec, steps = cast("tuple[Geometry, CellSpec, Steps]", ctx.rest)
+        # The buffers become gradients in place; the saved ones stay, in case the graph is used again.
+        gates, candidate = gates.clone(), candidate.clone()
+        grad_below = None if below is None else torch.empty_like(below)
+        grad_reset_first = None if reset_first is None else torch.zeros_like(reset_first)
+        steps.retreat(
+            gates,
+            candidate,
+            states,
+            below,
+            mask,
+            recurrent,
+            reset_first,
+            grad.contiguous(),
+            grad_below,
+            grad_reset_first,
+            geometry,
+            spec,
+        )
+        grad_recurrent = None
+        if spec.recurrent:
+            places = [geometry.up if slot == "up" else geometry.left for slot in spec.recurrent]
+            neighbours = torch.cat([states.index_select(1, place) for place in places], -1)
+            grad_recurrent = neighbours.flatten(1, 2).mT @ gates.flatten(1, 2)
+        own = (spec.n_parts - 1) * states.shape[-1]
+        grad_input = torch.cat((gates[..., :own], candidate), -1)
+        from_below = gates if reset_first is None else grad_input
+        return grad_input, from_below, grad_below, None, grad_recurrent, grad_reset_first, None, None, None
+
+
+_reorder = cast("Callable[..., Tensor]", _Reorder.apply)
+_scan = cast("Callable[..., Tensor]", _Scan.apply)

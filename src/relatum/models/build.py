@@ -1,0 +1,126 @@
+"""From a config to a model: the one place where settings become parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from relatum.config import Config
+from relatum.encoders.base import TextEncoder
+from relatum.encoders.words import WordVectors
+from relatum.errors import ConfigError
+from relatum.kernels.md_gru import CellSpec, Predecessor
+from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
+from relatum.layers.characters import CharacterLSTM
+from relatum.layers.md_rnn import MDRNN
+from relatum.layers.pairing import Pairing
+from relatum.layers.table_cnn import TableCNN
+from relatum.models.embedder import TextEmbedder, WordTable
+from relatum.models.layer import TableSequenceLayer
+from relatum.models.model import Model
+from relatum.models.network import TableSequenceNetwork
+from relatum.models.vocabulary import FIRST, Vocabulary
+from relatum.schema import Schema
+from relatum.tagging.sequence import SequenceTags
+from relatum.tagging.table import TableTags
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the data and the encoder decide about a network."""
+
+    n_entity_tags: int
+    n_relation_tags: int
+    context_width: int = 0
+    n_attention_maps: int = 0
+    n_characters: int = 0
+    word_vectors: Tensor | None = None
+    """(words, width), the rows of padding and unknown included."""
+
+
+def build_model(
+    config: Config,
+    schema: Schema,
+    encoder: TextEncoder | None = None,
+    word_vectors: WordVectors | None = None,
+    characters: Sequence[str] = (),
+) -> Model:
+    """A model with fresh weights; the seed is the caller's business."""
+    words = None if word_vectors is None else Vocabulary(word_vectors.words, config.words.lower)
+    known = Vocabulary(tuple(characters)) if config.characters.kind == "lstm" else None
+    tagging = config.tagging
+    sizes = Sizes(
+        n_entity_tags=len(SequenceTags(schema, tagging.scheme).names),
+        n_relation_tags=len(TableTags(schema, tagging.fill, tagging.cells, tagging.directed).names),
+        context_width=0 if encoder is None else encoder.width,
+        n_attention_maps=0 if encoder is None else encoder.n_attention_maps,
+        n_characters=0 if known is None else len(known),
+        word_vectors=None if word_vectors is None else nn.functional.pad(word_vectors.vectors, (0, 0, FIRST, 0)),
+    )
+    return Model(config, schema, build_network(config, sizes), encoder, words, known)
+
+
+def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
+    """The network that a config describes, for data and an encoder of the given sizes."""
+    width, dropout = config.model.width, config.model.dropout
+    characters = words = None
+    if config.characters.kind == "lstm":
+        characters = CharacterLSTM(sizes.n_characters, config.characters.width, dropout)
+    if sizes.word_vectors is not None:
+        words = WordTable(sizes.word_vectors, config.words.unknown == "learned")
+    if characters is None and words is None and not sizes.context_width:
+        raise ConfigError(
+            "the model has nothing to read: encoder.kind and characters.kind are 'none' and words.path is unset; "
+            "set one of them"
+        )
+    embedder = TextEmbedder(characters, words, sizes.context_width, width, dropout)
+    shared = config.model.share_layers
+    # A shared layer has the slot of the layer below from the start, and first reads a table of zeros there.
+    firsts = [False] if shared else [number == 0 for number in range(config.model.n_layers)]
+    layers = [_build_layer(config, sizes, first) for first in firsts]
+    has_table = config.table.kind != "none"
+    return TableSequenceNetwork(
+        embedder,
+        layers,
+        nn.Linear(width, sizes.n_entity_tags),
+        nn.Linear(width, sizes.n_relation_tags) if has_table else None,
+        dropout,
+        n_rounds=config.model.n_layers if shared else 1,
+        table_reads_sequence=config.model.interaction in ("both", "sequence-to-table"),
+        entities_on_diagonal=config.model.entity_source == "diagonal",
+    )
+
+
+def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLayer:
+    width = config.model.width
+    pairing = table = sequence = None
+    if config.table.kind != "none":
+        n_maps = sizes.n_attention_maps if config.table.attention_maps else 0
+        pairing = Pairing(width, n_maps, config.table.pairing)
+        table = _build_table_encoder(config, first)
+    if config.sequence.kind != "none":
+        heads = config.sequence.n_attention_heads
+        guided = table is not None and config.model.interaction in ("both", "table-to-sequence")
+        scores = TableGuidedScores(width, heads) if guided else DotProductScores(width, heads)
+        attention = SelfAttention(scores, width, heads, config.sequence.output_activation == "relu")
+        sequence = SequenceLayer(attention, width, config.sequence.feedforward_width, config.model.dropout)
+    return TableSequenceLayer(pairing, table, sequence)
+
+
+def _build_table_encoder(config: Config, first: bool) -> MDRNN | TableCNN:
+    width, table = config.model.width, config.table
+    if table.kind == "cnn":
+        return TableCNN(width, width, table.kernel_size, reads_below=not first)
+    candidates: tuple[Predecessor, ...] = ("up", "left") if first else ("below", "up", "left")
+    read = tuple(slot for slot in candidates if slot in table.predecessors)
+    slots = candidates if table.removed == "zeroed" else read
+    return MDRNN(width, width, table.directions, CellSpec(slots, read, table.reset))
+
+
+def count_parameters(network: TableSequenceNetwork) -> int:
+    """Every learned value, as the paper counts them: that of unknown words goes with the word vectors."""
+    total = sum(parameter.numel() for parameter in network.parameters())
+    words = network.embedder.words
+    return total - (0 if words is None else sum(parameter.numel() for parameter in words.parameters()))

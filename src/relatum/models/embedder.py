@@ -1,0 +1,56 @@
+"""The text embedder of section 4.1."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from relatum.layers.characters import CharacterLSTM
+from relatum.models.inputs import ModelInputs
+
+
+class WordTable(nn.Module):
+    """x^w: frozen word vectors; only the vector of unknown words is learned, where it is to be.
+
+    Row 0 is padding and row 1 stands for unknown words (see `models.vocabulary`).
+    """
+
+    def __init__(self, vectors: Tensor, learn_unknown: bool) -> None:
+        super().__init__()
+        self.register_buffer("vectors", vectors)
+        self.unknown = nn.Parameter(torch.zeros(vectors.shape[1])) if learn_unknown else None
+
+    def forward(self, words: Tensor) -> Tensor:
+        found = nn.functional.embedding(words, self.get_buffer("vectors"))
+        if self.unknown is None:
+            return found
+        return torch.where((words == 1).unsqueeze(-1), self.unknown, found)
+
+
+class TextEmbedder(nn.Module):
+    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1), of whichever of the three there are."""
+
+    def __init__(
+        self, characters: CharacterLSTM | None, words: WordTable | None, context_width: int, width: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.characters, self.words = characters, words
+        joined = context_width
+        joined += 0 if characters is None else characters.width
+        joined += 0 if words is None else words.get_buffer("vectors").shape[1]
+        self.projection = nn.Linear(joined, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inputs: ModelInputs) -> Tensor:
+        """(batch, words, width)"""
+        parts = []
+        if self.characters is not None:
+            assert inputs.characters is not None
+            assert inputs.character_counts is not None
+            parts.append(self.characters(inputs.characters, inputs.character_counts))
+        if self.words is not None:
+            parts.append(self.words(inputs.words))
+        if inputs.vectors is not None:
+            parts.append(inputs.vectors.to(self.projection.weight.dtype))
+        embedded: Tensor = self.projection(self.dropout(torch.cat(parts, -1)))
+        return embedded

@@ -1,0 +1,70 @@
+"""Gold annotations as the tensors a loss is computed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from relatum.models.model import Model
+from relatum.types import Example
+
+IGNORED = -100
+"""The label of words and cells that take no part in a loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Tags of words (batch, words) and of cells (batch, words, words); `IGNORED` outside the sentences."""
+
+    entity_tags: Tensor
+    relation_tags: Tensor
+
+    def to(self, device: torch.device | str) -> Labels:
+        return Labels(self.entity_tags.to(device, non_blocking=True), self.relation_tags.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleLabels:
+    """The tags of one sentence, and how much of its annotation they do not express."""
+
+    entity_tags: Tensor
+    relation_tags: Tensor
+    n_lost_entities: int
+    n_lost_relations: int
+
+
+def label_example(example: Example, model: Model) -> ExampleLabels:
+    """The tags of one example; cells that the formulation does not fill are ignored."""
+    n_words = len(example.sentence)
+    sequence = model.sequence_tags.encode(example.gold.entities, n_words)
+    table = model.table_tags.encode(example.gold, n_words)
+    relation_tags = torch.zeros(n_words, n_words, dtype=torch.long)
+    for (row, column), tag in table.cells.items():
+        relation_tags[row, column] = tag
+    if model.config.tagging.fill != "entire":
+        below = torch.ones(n_words, n_words, dtype=torch.bool).tril(-1)
+        filled = below if model.config.tagging.fill == "lower" else below.T
+        relation_tags[~filled] = IGNORED
+    if not model.config.training.diagonal_loss:
+        relation_tags.fill_diagonal_(IGNORED)
+    return ExampleLabels(torch.tensor(sequence.tags), relation_tags, len(sequence.lost), len(table.lost))
+
+
+def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None) -> Labels:
+    """The labels of a batch, padded to the longest, or to `n_words`."""
+    n_words = n_words or max(len(one.entity_tags) for one in labels)
+    entity_tags = torch.full((len(labels), n_words), IGNORED)
+    relation_tags = torch.full((len(labels), n_words, n_words), IGNORED)
+    for row, one in enumerate(labels):
+        length = len(one.entity_tags)
+        entity_tags[row, :length] = one.entity_tags
+        relation_tags[row, :length, :length] = one.relation_tags
+    return Labels(entity_tags, relation_tags)
+
+
+def make_labels(examples: Sequence[Example], model: Model) -> Labels:
+    """The labels of a batch of examples."""
+    return stack_labels([label_example(example, model) for example in examples])

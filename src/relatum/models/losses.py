@@ -1,0 +1,37 @@
+"""The joint loss of section 5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from relatum.config import TrainingConfig
+from relatum.models.labels import IGNORED, Labels
+from relatum.models.outputs import Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The weighted sum that is minimised, and its two parts before weighting."""
+
+    total: Tensor
+    entity: Tensor
+    relation: Tensor
+
+
+def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss:
+    """Equations 13 and 14: cross entropy over the words and over the cells, summed or averaged as configured."""
+    entity = _cross_entropy(outputs.entity_logits, labels.entity_tags, config)
+    relation = entity.new_zeros(())
+    if outputs.relation_logits is not None:
+        relation = _cross_entropy(outputs.relation_logits, labels.relation_tags, config)
+    return Loss(config.entity_weight * entity + config.relation_weight * relation, entity, relation)
+
+
+def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
+    total = cross_entropy(logits.flatten(0, -2).float(), tags.flatten(), ignore_index=IGNORED, reduction="sum")
+    if config.loss == "sum":
+        return total
+    return total / (tags != IGNORED).sum().clamp(min=1)

@@ -1,0 +1,71 @@
+"""The whole network: embedder, stacked layers, scorers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from relatum.models.embedder import TextEmbedder
+from relatum.models.inputs import ModelInputs
+from relatum.models.layer import TableSequenceLayer
+from relatum.models.outputs import LayerState, Outputs
+
+
+class TableSequenceNetwork(nn.Module):
+    """From a batch of sentences to the scores of their entity and relation tags (sections 4 and 5).
+
+    The layers are gone through `n_rounds` times: layers that are shared are one layer and several rounds. Where
+    `table_reads_sequence` is false, every layer's table is made of S_0 instead of S_{l−1}. Without a relation scorer no
+    relations are scored. With `entities_on_diagonal`, entities are read from T_L's diagonal instead of S_L.
+    """
+
+    def __init__(
+        self,
+        embedder: TextEmbedder,
+        layers: Sequence[TableSequenceLayer],
+        entity_scorer: nn.Linear,
+        relation_scorer: nn.Linear | None,
+        dropout: float,
+        n_rounds: int = 1,
+        table_reads_sequence: bool = True,
+        entities_on_diagonal: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embedder, self.layers = embedder, nn.ModuleList(layers)
+        self.entity_scorer, self.relation_scorer = entity_scorer, relation_scorer
+        self.dropout, self.n_rounds = nn.Dropout(dropout), n_rounds
+        self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
+
+    @property
+    def device(self) -> torch.device:
+        return self.entity_scorer.weight.device
+
+    def forward(self, inputs: ModelInputs) -> Outputs:
+        mask = inputs.mask
+        maps = inputs.attention_maps
+        if maps is not None:
+            maps = maps.to(self.entity_scorer.weight.dtype)
+        initial = sequence = self.embedder(inputs)  # S_0
+        table: Tensor | None = None
+        states: list[LayerState] = []
+        for layer in [*self.layers] * self.n_rounds:
+            paired = sequence if self.table_reads_sequence else initial
+            state: LayerState = layer(paired, sequence, table, maps, mask)
+            sequence, table = state.sequence, state.table
+            states.append(state)
+        return self.score(sequence, table, tuple(states))
+
+    def score(self, sequence: Tensor, table: Tensor | None, states: tuple[LayerState, ...] = ()) -> Outputs:
+        """The tags' scores (equations 11 and 12) of S_L and T_L, or of those of any other layer."""
+        table = None if table is None else self.dropout(table)
+        if self.entities_on_diagonal:
+            assert table is not None
+            entity_logits = self.entity_scorer(table.diagonal(dim1=1, dim2=2).mT)
+        else:
+            entity_logits = self.entity_scorer(self.dropout(sequence))
+        relation_logits = None
+        if self.relation_scorer is not None and table is not None:
+            relation_logits = self.relation_scorer(table)
+        return Outputs(entity_logits, relation_logits, states)

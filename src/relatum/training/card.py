@@ -1,0 +1,92 @@
+"""The model card: the README of a trained model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from relatum.config import Config, list_keys
+from relatum.evaluation.metrics import Scores
+from relatum.training.corpus import TrainingData
+
+_TASKS = {"entities": "entities", "relations": "relations (RE)", "relations_strict": "relations, strict (RE+)"}
+
+
+def make_card(
+    data: TrainingData, source: str, config: Config, command: str, step: int, scores: Mapping[str, Scores]
+) -> str:
+    """The card as Markdown; `scores` are by part, as far as they are known."""
+    schema = data.schema
+    changed = [key for key in list_keys(config) if key.value != key.default]
+    encoder = f"`{config.encoder.name}` (frozen)" if config.encoder.kind != "none" else "none"
+    return "\n".join(
+        [
+            f"# A model for {', '.join(schema.relation_names) or 'entities'}",
+            "",
+            "A table-sequence encoder that finds entities and the relations between them, made with relatum.",
+            "",
+            "```python",
+            "from relatum import Extractor",
+            "",
+            'extractor = Extractor.from_pretrained("PATH/TO/THIS/FOLDER")',
+            'print(extractor("…"))',
+            "```",
+            "",
+            f"- Entities: {', '.join(schema.entity_types)}",
+            f"- Relations: {', '.join(schema.relation_names) or 'none'}",
+            f"- Encoder: {encoder}",
+            f"- Updates: {step:,} of {config.training.steps:,}, chosen by the dev part; seed {config.training.seed}",
+            "",
+            "## Data",
+            "",
+            f"`{Path(source).name}`" if source else "Not named.",
+            "",
+            "| part | sentences | entities | relations |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {name} | {len(part):,} | {sum(len(e.gold.entities) for e in part):,} "
+                f"| {sum(len(e.gold.relations) for e in part):,} |"
+                for name, part in data.parts.items()
+                if part
+            ),
+            "",
+            "## Scores",
+            "",
+            *_score_lines(scores),
+            "",
+            "## How it was made",
+            "",
+            "```sh",
+            command or "# not known",
+            "```",
+            "",
+            "Settings that differ from the defaults:",
+            "",
+            "```toml",
+            *([f"{key.name} = {json.dumps(key.value)}" for key in changed] or ["# none"]),
+            "```",
+            "",
+            "## Licence",
+            "",
+            "To be filled in by whoever publishes the model: the licences of the data and of the encoder apply.",
+            "",
+        ]
+    )
+
+
+def _score_lines(scores: Mapping[str, Scores]) -> list[str]:
+    if not scores:
+        return ["Not measured yet."]
+    return [
+        "Per cent; micro averages over exact matches, then the macro F1 (the plain mean over types).",
+        "",
+        "| part | task | P | R | F1 | macro F1 |",
+        "|---|---|---:|---:|---:|---:|",
+        *(
+            f"| {part} | {_TASKS[name]} | {100 * task.micro.precision:.2f} | {100 * task.micro.recall:.2f} "
+            f"| {100 * task.micro.f1:.2f} | {100 * task.macro.f1:.2f} |"
+            for part, of_part in scores.items()
+            for name, task in of_part.tasks()
+        ),
+    ]

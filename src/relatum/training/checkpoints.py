@@ -1,0 +1,105 @@
+"""Checkpoints on disk: one file each, whole or noticed as torn, the last two kept.
+
+A checkpoint is a safetensors file whose metadata holds a JSON record and a hash of record and tensors. It is written
+beside its place, brought to disk and renamed, so that a process killed at any instant leaves the one before; the hash
+finds what a power cut or a full disk spoilt all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from relatum.data.atomic import replacing_file
+from relatum.errors import RelatumError
+
+KEPT = 2
+_NAME = re.compile(r"step-(\d{8,})\.safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The record, as JSON can hold it, and the tensors of one moment of a run."""
+
+    step: int
+    record: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint, then remove all but the newest two."""
+    path = folder / f"step-{checkpoint.step:08d}.safetensors"
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    record = json.dumps({"step": checkpoint.step, **checkpoint.record}, sort_keys=True)
+    with replacing_file(path) as draft:
+        save_file(tensors, draft, {"record": record, "sha256": hash_tensors(tensors, record)})
+    _sync_folder(folder)
+    for old in list_checkpoints(folder)[KEPT:]:
+        old.unlink()
+    return path
+
+
+def load_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint:
+    """The newest checkpoint that is whole; `say` hears of those that are not. Half-written ones are removed."""
+    for draft in folder.glob(".step-*.partial"):
+        draft.unlink()
+    paths = list_checkpoints(folder)
+    for path in paths:
+        try:
+            return read_checkpoint(path)
+        except RelatumError as error:
+            say(f"{error}; going on from the checkpoint before it")
+    what = "none of its checkpoints is whole" if paths else "it has no checkpoints"
+    raise RelatumError(f"{folder}: {what}, so there is nothing to go on from; start the run anew in another folder")
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """One checkpoint; an error where it is torn."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise RelatumError(f"{path}: the checkpoint cannot be read ({error})") from None
+    record = metadata.get("record", "")
+    if not record or metadata.get("sha256") != hash_tensors(tensors, record):
+        raise RelatumError(f"{path}: the checkpoint is damaged (its hash does not agree with its content)")
+    values = json.loads(record)
+    return Checkpoint(values.pop("step"), values, tensors)
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, newest first."""
+    files = folder.iterdir() if folder.is_dir() else ()
+    found = [(int(match[1]), file) for file in files if (match := _NAME.fullmatch(file.name))]
+    return [file for _, file in sorted(found, reverse=True)]
+
+
+def hash_tensors(tensors: Mapping[str, Tensor], record: str = "") -> str:
+    """A hash of a text and of tensors on the CPU: their names, types, shapes and values."""
+    found = hashlib.sha256(record.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a renaming to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

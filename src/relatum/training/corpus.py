@@ -1,0 +1,247 @@
+"""The sentences a model is trained, tuned and tested on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from relatum.config import Config
+from relatum.data import partition
+from relatum.data.corpus import Corpus, open_corpus
+from relatum.data.documents import to_examples
+from relatum.data.fitting import Policy, fit_documents
+from relatum.data.formats import FORMATS
+from relatum.data.formats.base import Format, Holds
+from relatum.data.problems import Problems
+from relatum.data.splitting import make_splitter
+from relatum.errors import RelatumError
+from relatum.schema import RelationType, Schema, infer_schema
+from relatum.tagging.sequence import SequenceTags
+from relatum.tagging.table import TableTags
+from relatum.types import Document, Example
+
+DEV_SHARE = 0.15
+"""The share of the training documents that is held out where there is no dev part."""
+
+_CURE = "Nothing was trained. Mend these records, or pass --set data.on_error=skip to leave them out."
+_FOLD_CURE = "Mend these records first: lists of records count them all."
+
+# What a model can hold is said as it is for a file format: whole sentences of words with flat entities, and relations
+# inside a sentence. All else that a document has does not concern it, and need not be reported as left out.
+_MODEL: Format = replace(
+    FORMATS["jsonl"],
+    name="model",
+    title="a model",
+    holds=Holds(
+        words=True,
+        text=True,
+        overlaps=False,
+        same_span=False,
+        ids=True,
+        crossing=False,
+        clusters=True,
+        attributes=True,
+        scores=True,
+        metadata=True,
+    ),
+    companion=None,
+    check=None,
+    keys=(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Sentences by part, the labels they have, and all there is to say about how they were made."""
+
+    train: list[Example]
+    dev: list[Example]
+    test: list[Example]
+    schema: Schema
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, list[Example]]:
+        return {"train": self.train, "dev": self.dev, "test": self.test}
+
+    def fingerprint(self) -> str:
+        """A hash of all sentences and annotations, by which a run that goes on knows its data."""
+        found = hashlib.sha256(json.dumps(self.schema.to_dict()).encode())
+        for name, examples in self.parts.items():
+            found.update(f"\n{name}".encode())
+            for example in examples:
+                gold = example.gold
+                spans = [[*entity.span, entity.label] for entity in gold.entities]
+                relations = [[*r.head.span, *r.tail.span, r.label] for r in gold.relations]
+                found.update(json.dumps([example.sentence.words, spans, relations]).encode())
+        return found.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FoldChoice:
+    """One fold of a file of lists, counted from 1."""
+
+    path: Path
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> FoldChoice:
+        """Read `FILE:K`."""
+        path, colon, number = text.rpartition(":")
+        if not colon or not path or not number.isdecimal() or int(number) < 1:
+            raise RelatumError(f"--fold {text}: expected FILE:K, such as folds.json:1, with K counted from 1")
+        return cls(Path(path), int(number))
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number}"
+
+
+def load_training_data(
+    path: Path, config: Config, format_name: str | None = None, fold: FoldChoice | None = None
+) -> TrainingData:
+    """Read a corpus: a folder with the parts train, dev (or valid) and test, or a single file.
+
+    Without a dev part, a share of train is held out by the seed; with a fold, the lists say which record is where.
+    """
+    corpus = open_corpus(path, format_name)
+    problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
+    if fold is not None:
+        documents = _read_fold(corpus, fold, problems)
+    else:
+        documents = _read_parts(corpus, config, problems, remarks)
+    parts = {name: _examples(part, config, problems, f"{path}, {name}") for name, part in documents.items()}
+    if config.data.on_error == "fail" or fold is not None:
+        problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
+    for name in ("train", "dev"):
+        if not parts[name]:
+            raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
+    schema = _schema(corpus.schema, parts, remarks)
+    _try_tags(parts, schema, config, problems)
+    skipped = [f"skipped {problem}" for problem in problems.kept]
+    if problems.count > len(problems.kept):
+        skipped.append(f"skipped {problems.count} bad records in all")
+    return TrainingData(**parts, schema=schema, remarks=(*remarks, *skipped, *problems.remark_lines()))
+
+
+def load_part(path: Path, part: str, config: Config, format_name: str | None = None) -> tuple[list[Example], list[str]]:
+    """The sentences of one part, and what there is to say about them; a corpus of one part has that one only."""
+    corpus = open_corpus(path, format_name)
+    names = [one.name for one in corpus.parts]
+    alone = len(corpus.parts) == 1
+    chosen = [one for one in corpus.parts if alone or one.name == part or (one.name, part) == ("valid", "dev")]
+    if not chosen:
+        raise RelatumError(f"{path}: found the parts {', '.join(names)}; name one of them with --part")
+    problems = Problems()
+    documents = list(chosen[-1].read(problems))
+    examples = _examples(documents, config, problems, str(chosen[-1].path))
+    problems.raise_if_any("Mend these records first: leaving them out would change the scores.")
+    if not examples:
+        raise RelatumError(f"{chosen[-1].path}: there are no sentences in it")
+    used = f"{chosen[-1].path} is the only part and is taken" if alone and chosen[-1].name != part else ""
+    return examples, [*([used] if used and path.is_dir() else []), *problems.remark_lines()]
+
+
+def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems) -> dict[str, list[Document]]:
+    documents = [document for part in corpus.parts for document in part.read(problems)]
+    problems.raise_if_any(_FOLD_CURE)
+    folds = partition.load_lists(fold.path, documents)
+    if fold.number > len(folds):
+        raise RelatumError(f"--fold {fold}: {fold.path} has {len(folds)} folds")
+    chosen = folds[fold.number - 1]
+    partition.remark_on_lists([chosen], documents, problems, str(fold))
+    return {
+        name: partition.pick(documents, numbers, problems, f"{fold}, {name}")
+        for name, numbers in (("train", chosen.train), ("dev", chosen.dev), ("test", chosen.test))
+    }
+
+
+def _read_parts(corpus: Corpus, config: Config, problems: Problems, remarks: list[str]) -> dict[str, list[Document]]:
+    found = {part.name: part for part in corpus.parts}
+    alone = len(found) == 1
+    names = {"train": next(iter(found)) if alone else "train", "dev": "dev", "test": "test"}
+    if "dev" not in found and "valid" in found and not alone:
+        names["dev"] = "valid"
+    if names["train"] not in found:
+        raise RelatumError(f"{corpus.path}: found the parts {', '.join(found)}; expected train, and dev and test")
+    unused = sorted(found.keys() - set(names.values()))
+    if unused:
+        remarks.append(f"parts that are not used: {', '.join(unused)} (expected train, dev or valid, test)")
+    read = {
+        part: list(found[name].read(problems)) if name in found and (part == "train" or not alone) else []
+        for part, name in names.items()
+    }
+    if names["dev"] not in found or alone:
+        seed = config.training.seed
+        documents = read["train"]
+        fold = partition.divide([document.text for document in documents], DEV_SHARE, 0.0, seed)
+        if not fold.dev:
+            raise RelatumError(
+                f"{corpus.path}: there is no dev part, and {len(documents)} documents are too few to hold some out; "
+                "add a file named dev"
+            )
+        read["train"], read["dev"] = ([documents[number] for number in part] for part in (fold.train, fold.dev))
+        remarks.append(
+            f"there is no dev part: {len(fold.dev):,} of {len(documents):,} training documents are held out for it "
+            f"(seed {seed})"
+        )
+    return read
+
+
+def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:
+    """The sentences of the documents, without what a model cannot hold, as far as the policy allows that."""
+    splitter = make_splitter(config.text.words, config.text.sentences)
+    policy = Policy(config.data.overlaps, config.data.crossing)
+    fitted = list(fit_documents(documents, _MODEL, splitter, policy, problems, where))
+    for document in fitted:
+        if not document.sentences:
+            problems.remark("documents without words left out", f"{where}, {document.id}")
+    return [example for document in fitted for example in to_examples(document)]
+
+
+def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remarks: list[str]) -> Schema:
+    """The given schema, or that of train, with all other types that occur."""
+    base = given or infer_schema(example.gold for example in parts["train"])
+    whole = infer_schema(example.gold for examples in parts.values() for example in examples)
+    entities = tuple(label for label in whole.entity_types if label not in base.entity_types)
+    relations = tuple(kind for kind in whole.relation_types if kind.name not in base.relation_names)
+    source = "the file of labels" if given else "train"
+    for what, names in (("entity", entities), ("relation", tuple(kind.name for kind in relations))):
+        if names:
+            remarks.append(f"{what} types that are not in {source}, taken in all the same: {', '.join(names)}")
+    if not base.entity_types:
+        raise RelatumError("there are no entities in train; annotate some, since there is nothing else to learn")
+    if not base.relation_types:
+        remarks.append("there are no relations in train: the model will find none")
+    # A type given without its ends may connect anything, and what is in the data must not narrow it.
+    widened = tuple(_widen(kind, whole) for kind in base.relation_types)
+    return Schema((*base.entity_types, *entities), (*widened, *relations))
+
+
+def _widen(kind: RelationType, whole: Schema) -> RelationType:
+    """The relation type with the ends that it has anywhere in the data, where its ends are listed at all."""
+    if kind.name not in whole.relation_names:
+        return kind
+    seen = whole.relation_type(kind.name)
+    heads, tails = (
+        (*known, *(label for label in found if label not in known)) if known else ()
+        for known, found in ((kind.head_labels, seen.head_labels), (kind.tail_labels, seen.tail_labels))
+    )
+    return replace(kind, head_labels=heads, tail_labels=tails)
+
+
+def _try_tags(parts: Mapping[str, Iterable[Example]], schema: Schema, config: Config, problems: Problems) -> None:
+    """Count the annotations that no model with these tags can learn or find."""
+    tagging = config.tagging
+    sequence = SequenceTags(schema, tagging.scheme)
+    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed)
+    for name, examples in parts.items():
+        for example in examples:
+            n_words = len(example.sentence)
+            where = f"{name}, {example.id}"
+            for entity in sequence.encode(example.gold.entities, n_words).lost:
+                problems.remark(f"entities in {name} that the tags cannot say: {entity.reason}", where)
+            for relation in table.encode(example.gold, n_words).lost:
+                problems.remark(f"relations in {name} that the tags cannot say: {relation.reason}", where)

@@ -1,0 +1,61 @@
+"""The encoder's features of all sentences, computed once, before the first update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from relatum.data.batching import make_batches
+from relatum.encoders.base import TextEncoder
+from relatum.encoders.cache import CachedEncoder
+from relatum.models.model import Model
+from relatum.types import Example
+
+_FLOAT = 4
+"""Bytes of a number."""
+
+
+def with_memory(model: Model, examples: Sequence[Example]) -> Model:
+    """The same model with an encoder that remembers what it has read, as the settings say.
+
+    On a GPU that has room for the features of all examples, they stay there: copying them for every batch takes longer
+    than computing with them.
+    """
+    if model.encoder is None:
+        return model
+    config, device = model.config.encoder, model.device
+    keep_on = torch.device("cpu")
+    if config.cache == "memory" and device.type == "cuda":
+        room = torch.cuda.mem_get_info(device)[0] // 2
+        if _size(model.encoder, examples) < room:
+            keep_on = device
+    return replace(model, encoder=CachedEncoder(model.encoder, config, keep_on=keep_on).to(device))
+
+
+def read_ahead(
+    model: Model, examples: Sequence[Example], asked_to_stop: Callable[[], bool], say: Callable[[str], None]
+) -> bool:
+    """Let the encoder read all examples, unless it would forget them; false where it was asked to stop.
+
+    The last bits of a sentence's features depend on the sentences beside it, so that features made on the way would be
+    others after a stop. Here each sentence has the same company every time.
+    """
+    encoder, settings = model.encoder, model.config.extraction
+    if not isinstance(encoder, CachedEncoder) or model.config.encoder.cache == "none":
+        return True
+    say(f"reading {len(examples):,} training sentences with {model.config.encoder.name}")
+    lengths = [len(example.sentence) for example in examples]
+    for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
+        if asked_to_stop():
+            return False
+        encoder.encode([examples[index].sentence.words for index in batch])
+    encoder.flush()
+    return True
+
+
+def _size(encoder: TextEncoder, examples: Sequence[Example]) -> int:
+    """The bytes that the features of the examples take."""
+    width, n_maps = encoder.width, encoder.n_attention_maps
+    return sum(_FLOAT * n * (width + n * n_maps) for n in (len(example.sentence) for example in examples))

@@ -1,0 +1,130 @@
+"""The folder of a run, in which every file is whole at every instant.
+
+    run.json          the settings, the data and the command, written first
+    checkpoints/      the last two states to go on from
+    best/step-N/      the best model so far, and the one before it
+    log.jsonl         one line an evaluation
+    model/            the best model, at the end
+    result.json       settings, scores and history, last of all
+
+A model is a folder of several files and cannot be replaced at once. So a new best one is written under a name of its
+own and becomes the best when the next checkpoint says so; the one that the last checkpoint names is still there. At the
+end the best is renamed to `model`, which is one step.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relatum.config import Config, load_record
+from relatum.data.atomic import replacing_file
+from relatum.errors import ConfigError, RelatumError
+
+_BEST = re.compile(r"step-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run was started with, so that it can be taken up again without being told anew."""
+
+    config: Config
+    data: str
+    format: str | None
+    fold: str | None
+    device: str
+    command: str
+    fingerprint: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__} | {"config": self.config.to_dict()}
+
+
+class RunFolder:
+    """Where the files of a run are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.model = path / "model"
+        self.log = path / "log.jsonl"
+        self.result = path / "result.json"
+        self._best = path / "best"
+        self._record = path / "run.json"
+
+    def check_new(self) -> None:
+        """Refuse a folder that is neither new nor empty."""
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            cure = f"go on with it by --resume {self.path}, or name" if self._record.exists() else "name"
+            raise RelatumError(f"{self.path} is not an empty folder; {cure} a new one with --out")
+
+    def create(self, record: RunRecord) -> None:
+        """Begin a run."""
+        self.check_new()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(self._record, record.to_dict())
+
+    def read(self) -> RunRecord:
+        """What the run was started with."""
+        try:
+            values = json.loads(self._record.read_text(encoding="utf-8"))
+            return RunRecord(**{**values, "config": load_record(values["config"])})
+        except FileNotFoundError:
+            raise RelatumError(f"{self.path}: no run was started here (there is no {self._record.name})") from None
+        except (ConfigError, ValueError, TypeError, KeyError) as error:
+            raise RelatumError(f"{self._record}: not the record of a run of this version: {error}") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process from going on with the same run at the same time."""
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RelatumError(f"{self.path}: another process is training here; wait for it, or stop it") from None
+            yield
+
+    def best(self, step: int) -> Path:
+        """Where the model of that step is, was, or will be."""
+        return self._best / f"step-{step}"
+
+    def remove_after(self, step: int) -> None:
+        """Remove models that are later than the state a run goes on from, and drafts of some."""
+        for model in self._models():
+            if self._step(model) > step:
+                shutil.rmtree(model)
+        for draft in self._best.glob(".*.partial"):
+            shutil.rmtree(draft)
+
+    def remove_old(self) -> None:
+        """Remove all models but the newest two: no checkpoint that is kept names an older one."""
+        for model in self._models()[:-2]:
+            shutil.rmtree(model)
+
+    def finish(self, step: int) -> None:
+        """The model of that step becomes the model of the run."""
+        self.best(step).rename(self.model)
+        shutil.rmtree(self._best)
+
+    def write_result(self, record: dict[str, Any]) -> None:
+        self._write(self.result, record)
+
+    def _models(self) -> list[Path]:
+        found = self._best.iterdir() if self._best.is_dir() else ()
+        return sorted((model for model in found if _BEST.fullmatch(model.name)), key=self._step)
+
+    @staticmethod
+    def _step(model: Path) -> int:
+        return int(model.name.removeprefix("step-"))
+
+    @staticmethod
+    def _write(path: Path, record: dict[str, Any]) -> None:
+        with replacing_file(path) as draft:
+            draft.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

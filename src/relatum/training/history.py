@@ -1,0 +1,61 @@
+"""What a run has been through: evaluations on dev, and which of them was the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from relatum.config import TrainingConfig
+from relatum.evaluation.metrics import Scores, TaskScores
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One evaluation; `loss` is the mean over the updates since the last, `seconds` counts from the run's start."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    score: float
+    seconds: float
+    dev: Mapping[str, Any]
+    """The scores on dev, as `Scores.to_dict` has them."""
+
+    def f1(self, task: str) -> float:
+        """The micro F1 of a task: entities, relations or relations_strict."""
+        return float(self.dev[task]["micro"]["f1"])
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is, as JSON can hold it; what it weighs and draws at random is in `state`."""
+
+    step: int = 0
+    seconds: float = 0.0
+    loss_sum: float = 0.0
+    """The losses of the updates since the last evaluation."""
+    n_losses: int = 0
+    evaluations: list[Evaluation] = field(default_factory=list)
+
+    @property
+    def best(self) -> Evaluation | None:
+        """The evaluation with the highest score, the first of equal ones."""
+        return max(self.evaluations, key=lambda one: one.score, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Progress:
+        return cls(**{**record, "evaluations": [Evaluation(**one) for one in record["evaluations"]]})
+
+
+def selection_score(scores: Scores, config: TrainingConfig) -> float:
+    """What the best model is chosen by: the mean of the entity and the relation F1."""
+    relations = scores.relations if config.selection_relations == "boundaries" else scores.relations_strict
+
+    def f1(task: TaskScores) -> float:
+        return (task.micro if config.selection == "micro" else task.macro).f1
+
+    return (f1(scores.entities) + f1(relations)) / 2

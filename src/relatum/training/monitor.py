@@ -1,0 +1,121 @@
+"""What a person sees of a run, and `log.jsonl`, what programs see."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from relatum.data.atomic import replacing_file
+from relatum.errors import printable
+from relatum.training.history import Evaluation
+
+
+class Monitor(Protocol):
+    """Hears of everything worth telling while a run goes on."""
+
+    def start(self, step: int, steps: int) -> None:
+        """Updates begin, after `step` that were made before."""
+
+    def advance(self, step: int, loss: float) -> None:
+        """So many updates have been made, the latest with about this loss; called every few updates."""
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        """An evaluation was made."""
+
+    def say(self, message: str) -> None:
+        """Something that a person should know."""
+
+    def close(self) -> None:
+        """No more updates."""
+
+
+class TerminalMonitor:
+    """A line of progress on a terminal; elsewhere one plain line an evaluation. All goes to standard error."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._steps = 0
+        self._scores = "no scores yet"
+        self._begun = (0, 0.0)
+
+    def start(self, step: int, steps: int) -> None:
+        self._steps = steps
+        self._begun = step, time.monotonic()
+        if self._console.is_terminal:
+            columns = (
+                TextColumn("step"),
+                MofNCompleteColumn(),
+                BarColumn(bar_width=None),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[speed]} steps/s  loss {task.fields[loss]}  {task.fields[scores]}"),
+            )
+            self._progress = Progress(*columns, console=self._console, transient=True, speed_estimate_period=60)
+            self._task = self._progress.add_task(
+                "", total=steps, completed=step, speed="–", loss="–", scores=self._scores
+            )
+            self._progress.start()
+
+    def advance(self, step: int, loss: float) -> None:
+        if self._progress:
+            self._progress.update(self._task, completed=step, speed=self._speed(step), loss=f"{loss:.3g}")
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        self._scores = "dev " + "  ".join(
+            f"{name} {100 * evaluation.f1(task):.2f}"
+            for name, task in (("NER", "entities"), ("RE", "relations"), ("RE+", "relations_strict"))
+        )
+        if self._progress:
+            self._progress.update(self._task, scores=self._scores)
+        mark = "  (best so far)" if best else ""
+        self._print(
+            f"step {evaluation.step:,} of {self._steps:,}  loss {evaluation.loss:.4g}  {self._scores}  "
+            f"{self._speed(evaluation.step)} steps/s  {_left(self._begun, evaluation.step, self._steps)}{mark}"
+        )
+
+    def say(self, message: str) -> None:
+        self._print(f"relatum: {printable(message, keep=chr(10))}")
+
+    def close(self) -> None:
+        if self._progress:
+            self._progress.stop()
+            self._progress = None
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
+
+    def _speed(self, step: int) -> str:
+        first, begun = self._begun
+        return f"{(step - first) / max(time.monotonic() - begun, 1e-9):.3g}"
+
+
+def _left(begun: tuple[int, float], step: int, steps: int) -> str:
+    first, then = begun
+    seconds = round((time.monotonic() - then) / max(step - first, 1) * (steps - step))
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d} left"
+
+
+class Log:
+    """`log.jsonl`: one line an evaluation, as `Evaluation` has it."""
+
+    def __init__(self, path: Path, evaluations: Iterable[Evaluation] = ()) -> None:
+        """Begin the file with these evaluations: after a stop it may know of more than the checkpoint does."""
+        self._path = path
+        with replacing_file(path) as draft:
+            draft.write_text("".join(map(_line, evaluations)), encoding="utf-8")
+
+    def add(self, evaluation: Evaluation) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_line(evaluation))
+
+
+def _line(evaluation: Evaluation) -> str:
+    return json.dumps(asdict(evaluation)) + "\n"

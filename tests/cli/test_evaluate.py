@@ -1,0 +1,140 @@
+"""`relatum evaluate` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner, Result
+
+from relatum import load_documents
+from relatum.cli.evaluate import evaluate
+from relatum.config import load_config
+from relatum.data.corpus import read_documents
+from relatum.data.problems import Problems
+from relatum.errors import DataError, RelatumError
+from relatum.evaluation.metrics import evaluate as score
+from relatum.training.corpus import load_training_data
+from relatum.training.folder import RunRecord
+from relatum.training.loop import train
+from relatum.training.monitor import TerminalMonitor
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command()(evaluate)
+
+SETTINGS = [
+    "encoder.kind=none",
+    "model.width=16",
+    "model.n_layers=1",
+    "model.dropout=0",
+    "sequence.n_attention_heads=2",
+    "sequence.feedforward_width=16",
+    "training.learning_rate=1e-2",
+    "training.warmup_steps=5",
+    "training.batch_size=8",
+    "training.relation_weight=0.1",
+    "training.steps=80",
+    "training.evaluate_every=80",
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> Path:
+    """A run that has learned a little of the news examples."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("trained")
+    config = load_config(None, SETTINGS)
+    news = examples_folder / "news"
+    data = load_training_data(news, config)
+    record = RunRecord(config, str(news), None, None, "cpu", "", data.fingerprint())
+    train(data, record, folder / "run", device=torch.device("cpu"), monitor=TerminalMonitor())
+    return folder / "run"
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run the command; errors meant for the user are raised, as `relatum.cli.app` catches them."""
+    result = CliRunner().invoke(app, [*map(str, arguments), "--device", "cpu"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def run_json(*arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
+    return found
+
+
+def test_scores_are_those_of_the_training(trained: Path, examples_folder: Path) -> None:
+    record = json.loads((trained / "result.json").read_text())
+    news = examples_folder / "news"
+    assert record["test"]["entities"]["micro"]["f1"] > 0
+    assert run_json(trained / "model", news) == record["test"]
+    assert run_json(trained / "model", news, "--part", "dev") == record["dev"]
+    assert run_json(trained / "model", news / "dev.jsonl") == record["dev"]
+
+
+def test_table_names_model_and_data(trained: Path, examples_folder: Path) -> None:
+    result = run(trained / "model", examples_folder / "news")
+    assert f"{trained / 'model'}: 23 sentences of {examples_folder / 'news'}" in result.stdout
+    assert "Relations, strict (RE+)" in result.stdout
+
+
+def test_predictions_are_written_and_have_the_same_scores(trained: Path, examples_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "found.jsonl"
+    found = run_json(trained / "model", examples_folder / "news", "--out", out)
+    predicted = load_documents(out)
+    assert len(predicted) == 23
+    assert sum(len(document.annotation.entities) for document in predicted) > 0
+    assert all(entity.score is not None for document in predicted for entity in document.annotation.entities)
+    # The gold sentences in the same form: relatum JSONL of words, by way of the model's own reading.
+    from relatum.data.documents import from_words
+    from relatum.training.corpus import load_part
+
+    examples, _ = load_part(examples_folder / "news", "test", load_config(None, SETTINGS))
+    gold = [from_words(example.id, [example.sentence.words], example.gold) for example in examples]
+    assert [document.id for document in predicted] == [document.id for document in gold]
+    pairs = [(own.annotation, its.annotation) for own, its in zip(gold, predicted, strict=True)]
+    assert score(pairs).to_dict() == found
+
+
+def test_gold_entities_are_given_to_the_model(trained: Path, examples_folder: Path) -> None:
+    found = run_json(trained / "model", examples_folder / "news", "--gold-entities")
+    assert found["entities"]["micro"]["f1"] == 1.0
+    assert "gold entities given" in run(trained / "model", examples_folder / "news", "--gold-entities").stdout
+
+
+def test_bootstrap_adds_intervals(trained: Path, examples_folder: Path) -> None:
+    found = run_json(trained / "model", examples_folder / "news", "--bootstrap", "20", "--seed", "4")
+    assert (found["intervals"]["resamples"], found["intervals"]["seed"]) == (20, 4)
+
+
+def test_types_that_the_model_does_not_know_are_named_and_count(trained: Path, examples_folder: Path) -> None:
+    result = run(trained / "model", examples_folder / "drugs", "--json")
+    assert "does not know these types" in result.stderr
+    assert "Drug" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["relations"]["micro"]["f1"] == 0
+    gold = list(read_documents(examples_folder / "drugs" / "test.jsonl", None, Problems()))
+    assert found["entities"]["micro"]["support"] == sum(len(document.annotation.entities) for document in gold)
+
+
+def test_overlapping_gold_is_an_error_until_told_otherwise(trained: Path, tmp_path: Path) -> None:
+    entities = [{"start": 0, "end": 2, "label": "Peop"}, {"start": 0, "end": 1, "label": "Loc"}]
+    path = tmp_path / "nested.jsonl"
+    path.write_text(json.dumps({"id": "x", "words": ["Anna", "Berg"], "entities": entities}) + "\n")
+    with pytest.raises(DataError, match="--overlaps drop"):
+        run(trained / "model", path)
+    result = run(trained / "model", path, "--overlaps", "keep-longest", "--json")
+    assert json.loads(result.stdout)["entities"]["micro"]["support"] == 1
+    assert "1 × overlapping entities left out" in result.stderr
+
+
+def test_unknown_model_and_part_are_errors(trained: Path, examples_folder: Path) -> None:
+    with pytest.raises(RelatumError, match="no such model"):
+        run("nowhere", examples_folder / "news")
+    with pytest.raises(RelatumError, match="found the parts train, dev, test; name one of them with --part"):
+        run(trained / "model", examples_folder / "news", "--part", "tset")

@@ -1,0 +1,337 @@
+"""The one path from text to relations, with a small random model that reads only characters."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from relatum.config import load_config
+from relatum.data.splitting import make_splitter
+from relatum.errors import RelatumError
+from relatum.extractor.extractor import Extractor, find_model, shipped_models
+from relatum.extractor.result import Extraction
+from relatum.models.build import build_model
+from relatum.schema import RelationType, Schema
+from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+
+TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
+HARD = [
+    "",
+    "   \n\t ",
+    "x",
+    "😀 👩‍👩‍👧 flag 🇨🇭!",
+    "Cafe\u0301 Zu\u0308rich o\u0308",
+    "\u200b\u200d\ufeff",
+    "a" * 3000,
+    "日本語のテキスト。もう一つ。",
+    "one\n\ntwo\r\nthree",
+    "\x00\x01 control",
+]
+
+
+def make_extractor(*overrides: str) -> Extractor:
+    """Weights large enough that entities of several words and relations are found in any text."""
+    schema = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
+    settings = (
+        "encoder.kind=none",
+        "model.width=8",
+        "model.n_layers=2",
+        "sequence.n_attention_heads=2",
+        "sequence.feedforward_width=8",
+        "characters.width=6",
+    )
+    model = build_model(load_config(None, (*settings, *overrides)), schema, None, None, "abdefhilmnoprstuw")
+    torch.manual_seed(160)
+    for parameter in model.network.parameters():
+        parameter.data = 1.5 * torch.randn_like(parameter)
+    model.network.eval()
+    return Extractor(model)
+
+
+def sentence(text: str) -> Sentence:
+    return Sentence(tuple(text.split()))
+
+
+def scores(prediction: Prediction) -> list[float | None]:
+    found = prediction.found
+    return [entity.score for entity in found.entities] + [relation.score for relation in found.relations]
+
+
+def assert_same(one: Prediction, other: Prediction) -> None:
+    assert one == other
+    assert scores(one) == pytest.approx(scores(other), abs=1e-5)
+
+
+def assert_sound(extraction: Extraction, text: str) -> None:
+    """Offsets point to whole words, in order, and relations connect entities that are there."""
+    assert extraction.text == text
+    words, _ = make_splitter("rules", "rules").split(text)
+    starts, ends = {word.start for word in words}, {word.end for word in words}
+    for entity in extraction.entities:
+        assert entity.span.start in starts
+        assert entity.span.end in ends
+        assert entity.label in ("Loc", "Peop")
+        assert entity.score is not None
+        assert 0 < entity.score <= 1
+    for first, second in pairwise(extraction.entities):
+        assert first.span.end <= second.span.start
+    for relation in extraction.relations:
+        assert relation.head in extraction.entities
+        assert relation.tail in extraction.entities
+        assert relation.head != relation.tail
+
+
+def test_random_model_finds_enough_for_these_tests() -> None:
+    extraction = make_extractor()(TEXT)
+    assert any(" " in entity.span.of(TEXT) for entity in extraction.entities)
+    assert len(extraction.entities) >= 3
+    assert len(extraction.relations) >= 2
+    # Both sentences have some, so that offsets beyond the first are seen.
+    assert min(e.span.start for e in extraction.entities) < 47 < max(e.span.end for e in extraction.entities)
+
+
+def test_offsets_point_to_words_of_the_text() -> None:
+    extractor = make_extractor()
+    for text in (TEXT, f"\n  {TEXT}\n\n{TEXT} ", *HARD):
+        assert_sound(extractor(text), text)
+
+
+def test_entities_of_a_text_are_those_of_its_sentences() -> None:
+    extractor = make_extractor()
+    splitter = make_splitter("rules", "rules")
+    words, ranges = splitter.split(TEXT)
+    assert len(ranges) == 2
+    expected = []
+    for start, end in ranges:
+        own = words[start:end]
+        found = extractor.predict([Sentence(tuple(word.of(TEXT) for word in own))])[0].found.entities
+        expected += [(own[e.span.start].start, own[e.span.end - 1].end, e.label) for e in found]
+    assert [(*e.span, e.label) for e in extractor(TEXT).entities] == expected
+
+
+def test_pipe_answers_in_the_order_of_the_texts() -> None:
+    extractor = make_extractor("extraction.batch_size=2")
+    texts = [TEXT, *HARD, "Mara.", f"{TEXT} " * 3, *[f"{'Oldhaven ' * n}." for n in range(1, 40)], TEXT]
+    answers = list(extractor.pipe(texts))
+    assert [answer.text for answer in answers] == texts
+    for text, answer in zip(texts[:20], answers, strict=False):
+        assert answer == extractor(text)
+
+
+def test_pipe_is_lazy_and_takes_nothing() -> None:
+    extractor = make_extractor("extraction.batch_size=1")
+    taken = []
+
+    def texts() -> object:
+        for number in range(100):
+            taken.append(number)
+            yield f"Mara {number}"
+
+    next(extractor.pipe(texts()))  # type: ignore[arg-type]
+    assert 0 < len(taken) < 40
+    assert list(extractor.pipe([])) == []
+
+
+def test_predicting_together_equals_predicting_one_by_one() -> None:
+    extractor = make_extractor("extraction.max_cells=400")
+    sentences = [sentence("Oldhaven is old " * n + "indeed") for n in (5, 1, 3, 2, 4, 1)]
+    together = extractor.predict(sentences)
+    assert [prediction.sentence for prediction in together] == sentences
+    assert any(prediction.found.relations for prediction in together)
+    for one, prediction in zip(sentences, together, strict=True):
+        assert_same(extractor.predict([one])[0], prediction)
+
+
+@pytest.mark.parametrize("max_cells", [1, 4, 9, 50, 100])
+@pytest.mark.parametrize("overlap", [0, 1, 32])
+def test_long_sentence_is_read_in_windows(max_cells: int, overlap: int) -> None:
+    extractor = make_extractor(f"extraction.max_cells={max_cells}", f"extraction.overlap={overlap}")
+    shapes: list[torch.Size] = []
+    extractor.model.network.register_forward_hook(lambda _, inputs, __: shapes.append(inputs[0].mask.shape))
+    text = " ".join(TEXT[:46].split() * 4)
+    extraction = extractor(text)
+    assert_sound(extraction, text)
+    assert len(shapes) > 1
+    assert all(batch * words**2 <= max_cells for batch, words in shapes)
+    assert sum(batch * words for batch, words in shapes) >= 32
+
+
+def test_sentence_that_fits_exactly_is_read_whole() -> None:
+    words = sentence("Mara left Oldhaven on a ferry")
+    whole = make_extractor().predict([words])[0]
+    assert_same(make_extractor("extraction.max_cells=36").predict([words])[0], whole)
+
+
+def test_given_entities_are_returned_and_only_they_are_related() -> None:
+    extractor = make_extractor()
+    sentences = [sentence("Mara Ilves left Oldhaven for Port Amsel"), sentence("Nobody came"), sentence("Tom met Ann")]
+    given = [
+        [Entity(Span(5, 7), "Loc"), Entity(Span(0, 2), "Peop"), Entity(Span(3, 4), "Loc")],
+        [],
+        [Entity(Span(0, 1), "Peop"), Entity(Span(2, 3), "Peop")],
+    ]
+    predictions = extractor.predict(sentences, given)
+    assert [list(prediction.found.entities) for prediction in predictions] == given
+    related = [relation for prediction in predictions for relation in prediction.found.relations]
+    assert related
+    for prediction, entities in zip(predictions, given, strict=True):
+        for relation in prediction.found.relations:
+            assert relation.head in entities
+            assert relation.tail in entities
+    assert predictions[1].found == Annotation()
+
+
+def test_given_entities_are_returned_from_windows_too() -> None:
+    """An entity longer than a window, one in each, and two that overlap."""
+    extractor = make_extractor("extraction.max_cells=16", "extraction.overlap=2")
+    words = sentence("a b c d e f g h i j")
+    given = [
+        Entity(Span(0, 6), "Loc"),
+        Entity(Span(6, 7), "Peop"),
+        Entity(Span(6, 8), "Loc"),
+        Entity(Span(9, 10), "Loc"),
+    ]
+    found = extractor.predict([words], [given])[0].found
+    assert list(found.entities) == given
+    for relation in found.relations:
+        assert relation.head in given
+        assert relation.tail in given
+
+
+def test_given_entities_that_share_words_keep_their_relations_in_windows() -> None:
+    """[0, 3) is only in the first window and [2, 5) only in the second: neither may push the other out."""
+    extractor = make_extractor("extraction.max_cells=16", "extraction.overlap=2")
+    given = [
+        Entity(Span(0, 3), "Loc"),
+        Entity(Span(3, 4), "Peop"),
+        Entity(Span(2, 5), "Loc"),
+        Entity(Span(5, 6), "Peop"),
+    ]
+
+    def relate_all(_: object, entities: list[tuple[Entity, ...]]) -> list[Annotation]:
+        return [
+            Annotation(own, tuple(Relation(a, b, "Live_In", 0.5) for a in own for b in own if a != b))
+            for own in entities
+        ]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extractor, "_annotate", relate_all)
+        found = extractor.predict([sentence("a b c d e f")], [given])[0].found
+    related = {(relation.head, relation.tail) for relation in found.relations}
+    one, two, three, four = given
+    assert (one, two) in related
+    assert (three, four) in related
+
+
+def test_given_entity_outside_its_sentence_is_refused() -> None:
+    with pytest.raises((ValueError, RelatumError), match="does not fit"):
+        make_extractor().predict([sentence("Mara left")], [[Entity(Span(1, 3), "Loc"), Entity(Span(0, 1), "Peop")]])
+
+
+def test_predicted_entities_given_back_have_the_same_relations() -> None:
+    extractor = make_extractor()
+    words = sentence("Mara Ilves works for Tarn Shipping in Oldhaven .")
+    found = extractor.predict([words])[0].found
+    assert found.relations
+    assert extractor.predict([words], [found.entities])[0].found == found
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_mode_of_the_network_is_restored_and_dropout_is_off(training: bool) -> None:
+    extractor = make_extractor("model.dropout=0.9")
+    expected = extractor(TEXT)
+    extractor.model.network.train(training)
+    assert extractor(TEXT) == expected
+    assert all(module.training is training for module in extractor.model.network.modules())
+
+
+def test_mode_of_the_network_is_restored_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    extractor = make_extractor()
+    network = extractor.model.network
+    network.train()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(network, "score", fail)
+    with pytest.raises(RuntimeError, match="memory"):
+        extractor(TEXT)
+    assert network.training
+
+
+def test_network_can_learn_after_it_has_predicted() -> None:
+    extractor = make_extractor()
+    model = extractor.model
+    words = [f"word{number}" for number in range(13)]
+    extractor.predict([Sentence(tuple(words))])
+    outputs = model.network(model.inputs([words]))
+    (outputs.entity_logits.sum() + outputs.relation_logits.sum()).backward()
+    assert all(parameter.grad is not None for parameter in model.network.parameters())
+
+
+def test_prediction_leaves_no_gradients_and_no_weights_changed() -> None:
+    extractor = make_extractor()
+    before = {name: value.clone() for name, value in extractor.model.network.state_dict().items()}
+    extractor(TEXT)
+    for name, value in extractor.model.network.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert all(parameter.grad is None for parameter in extractor.model.network.parameters())
+
+
+def test_sentence_without_words_has_nothing_in_it() -> None:
+    empty, full = Sentence(()), sentence("Mara left")
+    predictions = make_extractor().predict([empty, full, empty])
+    assert [prediction.sentence for prediction in predictions] == [empty, full, empty]
+    assert predictions[0].found == predictions[2].found == Annotation()
+    assert make_extractor().predict([]) == []
+
+
+def test_saved_extractor_reads_the_same(tmp_path: Path) -> None:
+    extractor = make_extractor()
+    extractor.card = "# A card\n"
+    extractor.save(tmp_path / "model")
+    loaded = Extractor.from_pretrained(tmp_path / "model", "cpu")
+    assert loaded.card == extractor.card
+    assert loaded(TEXT).to_dict() == extractor(TEXT).to_dict()
+    assert Extractor.from_pretrained(str(tmp_path / "model"), "cpu")(TEXT) == extractor(TEXT)
+    with pytest.raises(RelatumError, match="not empty"):
+        extractor.save(tmp_path / "model")
+
+
+def test_model_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(RelatumError, match="no-such-model: no such model") as caught:
+        find_model("no-such-model")
+    assert all(name in str(caught.value) for name in shipped_models())
+
+
+def test_shipped_name_is_not_taken_for_a_folder_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default model is called news, and so is the folder of a corpus in examples/."""
+    shipped = tmp_path / "package" / "pretrained" / "models" / "news"
+    make_extractor().save(shipped)
+    monkeypatch.setattr("relatum.extractor.extractor.files", lambda _: tmp_path / "package")
+    data = tmp_path / "work" / "news"
+    data.mkdir(parents=True)
+    (data / "train.jsonl").write_text("")
+    monkeypatch.chdir(tmp_path / "work")
+    assert shipped_models() == ["news"]
+    assert find_model("news") == shipped
+    make_extractor().save(tmp_path / "work" / "mine")
+    assert find_model("mine") == Path("mine")
+
+
+def test_texts_are_split_as_the_config_says() -> None:
+    text = "Mara left. Oldhaven slept."
+    extractor = make_extractor("text.sentences=none", "text.words=whitespace")
+    shapes: list[torch.Size] = []
+    extractor.model.network.register_forward_hook(lambda _, inputs, __: shapes.append(inputs[0].mask.shape))
+    extractor(text)
+    assert shapes == [torch.Size((1, 4))]
+
+
+def test_model_without_a_table_finds_entities_only() -> None:
+    extraction = make_extractor("table.kind=none")(TEXT)
+    assert extraction.entities
+    assert extraction.relations == ()

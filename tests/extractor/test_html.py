@@ -1,0 +1,153 @@
+"""Extractions as HTML."""
+
+from __future__ import annotations
+
+import colorsys
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relatum.extractor.html import STYLE, fragment, hue, page
+from relatum.extractor.result import Extraction
+from relatum.types import Annotation, Entity, Relation, Span
+
+
+class Reader(HTMLParser):
+    """The text of a fragment without its labels, what each mark holds of it, and whether all tags are closed."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.marks: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self._marked: list[list[str]] = []
+        self._in_text = False
+        self.feed(source)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "b")
+        if tag == "meta":
+            return
+        self._open.append(tag)
+        self._in_text |= tag == "p"
+        if tag == "mark":
+            self._marked.append([dict(attrs)["title"] or "", ""])
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        if tag == "p":
+            self._in_text = False
+        if tag == "mark":
+            title, text = self._marked.pop()
+            if self._in_text:
+                self.marks.append((title, text))
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1:] == ["small"]:
+            return
+        if self._in_text:
+            self.text += data
+        for mark in self._marked:
+            mark[1] += data
+
+
+def made(text: str, *entities: tuple[int, int, str]) -> Extraction:
+    return Extraction.of(text, Annotation(tuple(Entity(Span(start, end), label) for start, end, label in entities)))
+
+
+def test_fragment_marks_entities_with_label_and_score() -> None:
+    ann, acme = Entity(Span(0, 3), "Peop", score=0.98765), Entity(Span(10, 14), "Org", score=0.5)
+    annotation = Annotation((ann, acme), (Relation(ann, acme, "Work_For", 0.25),))
+    shown = fragment(Extraction.of("Ann runs\n Acme.", annotation, "d1"))
+    assert f'<mark style="--hue: {hue("Peop")}" title="Peop, score 0.9877">Ann<small>Peop</small></mark>' in shown
+    assert "<h2>d1</h2>" in shown
+    below = re.sub(r"<.*?>", "", shown.partition("<ul>")[2])
+    assert below == "Ann —Work_For→ Acme (0.25)"
+    assert Reader(shown).text == "Ann runs\n Acme."
+
+
+def test_fragment_escapes_everything_that_came_from_outside() -> None:
+    evil = "<b>\"&'</b>"
+    entity = Entity(Span(0, len(evil)), evil)
+    shown = fragment(Extraction.of(evil, Annotation((entity,), (Relation(entity, entity, evil),)), evil))
+    reader = Reader(shown)
+    assert reader.text == evil
+    assert reader.marks == [(evil, evil)]
+    assert evil not in page([made(evil)], evil)
+
+
+def test_fragment_nests_marks() -> None:
+    text = "the North Tarn Bank fell"
+    reader = Reader(fragment(made(text, (4, 19, "Org"), (4, 9, "Loc"), (4, 14, "Loc2"), (15, 19, "Kind"))))
+    assert reader.text == text
+    assert sorted(reader.marks) == [
+        ("Kind", "Bank"),
+        ("Loc", "North"),
+        ("Loc2", "North Tarn"),
+        ("Org", "North Tarn Bank"),
+    ]
+
+
+def test_fragment_keeps_neighbours_apart() -> None:
+    assert Reader(fragment(made("abcd", (0, 2, "A"), (2, 4, "B")))).marks == [("A", "ab"), ("B", "cd")]
+
+
+def test_fragment_marks_crossing_entities_in_parts_and_labels_them_once() -> None:
+    shown = fragment(made("abcdef", (0, 4, "A"), (2, 6, "B")))
+    assert Reader(shown).marks == [("B", "cd"), ("A", "abcd"), ("B", "ef")]
+    assert re.findall("<small>(.)</small>", shown) == ["A", "B"]
+
+
+spans = st.lists(st.tuples(st.integers(0, 11), st.integers(1, 12), st.sampled_from("ABC")), max_size=8)
+
+
+@given(st.text("ab <&\n", min_size=12, max_size=12), spans)
+def test_fragment_holds_the_text_and_every_entity_whatever_overlaps(
+    text: str, drawn: list[tuple[int, int, str]]
+) -> None:
+    extraction = made(text, *((start, end, label) for start, end, label in drawn if start < end))
+    shown = fragment(extraction)
+    reader = Reader(shown)
+    assert reader.text == text
+    assert shown.count("<small>") == len(extraction.entities)
+    for label in "ABC":
+        marked = sum(len(part) for title, part in reader.marks if title == label)
+        assert marked == sum(entity.span.width for entity in extraction.entities if entity.label == label)
+
+
+def test_page_stands_alone_and_fits_a_phone_by_day_and_night() -> None:
+    whole = page([made("one"), made("two")], "Texts")
+    Reader(whole)
+    assert whole.count("<article") == 2
+    assert "<title>Texts</title>" in whole
+    assert 'name="viewport" content="width=device-width' in whole
+    assert "prefers-color-scheme: dark" in whole
+    assert "white-space: pre-wrap" in whole
+    assert not re.search(r"https?:|url\(|<script|<link|@import", whole)
+
+
+def test_hue_is_the_same_everywhere_and_tells_the_labels_of_a_corpus_apart() -> None:
+    assert [hue(label) for label in ("Peop", "Org", "Loc", "Other")] == [242, 72, 349, 139]
+    assert [hue(label) for label in ("Drug", "Adverse-Effect")] == [34, 155]
+
+
+def luminance(colour: tuple[float, float, float]) -> float:
+    """The relative luminance of WCAG 2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("block", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(("ground", "ink"), [("tint", "ink"), ("deep", "on-deep")])
+def test_every_hue_gives_text_that_can_be_read(block: int, ground: str, ink: str) -> None:
+    share, light = map(int, re.findall(rf"--{ground}: (\d+)% (\d+)%", STYLE)[block])
+    digits = re.findall(rf"--{ink}: #(\w{{6}})", STYLE)[block]
+    text = luminance((int(digits[:2], 16) / 255, int(digits[2:4], 16) / 255, int(digits[4:], 16) / 255))
+    for degrees in range(360):
+        back = luminance(colorsys.hls_to_rgb(degrees / 360, light / 100, share / 100))
+        assert (max(text, back) + 0.05) / (min(text, back) + 0.05) >= 4.5, degrees

@@ -1,0 +1,153 @@
+"""What an extraction holds, and its forms."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from relatum.errors import RelatumError
+from relatum.extractor.result import Extraction
+from relatum.types import Annotation, Entity, Relation, Span
+
+TEXT = "Zoë Marsh of the North\nTarn Bank lives in Oldhaven."
+ZOE = Entity(Span(0, 9), "Peop", score=0.98765)
+BANK = Entity(Span(17, 32), "Org", score=0.75)
+NORTH = Entity(Span(17, 22), "Loc", score=0.5)
+OLDHAVEN = Entity(Span(42, 50), "Loc", score=0.93754)
+WORKS = Relation(ZOE, BANK, "Work_For", 0.66666)
+LIVES = Relation(ZOE, OLDHAVEN, "Live_In", 0.25)
+BASED = Relation(BANK, NORTH, "OrgBased_In", 0.9)
+
+
+def found() -> Extraction:
+    return Extraction.of(TEXT, Annotation((OLDHAVEN, NORTH, BANK, ZOE), (BASED, LIVES, WORKS)))
+
+
+def test_extraction_is_sorted_and_numbered_by_position() -> None:
+    names = [(entity.id, entity.label, entity.span.of(TEXT)) for entity in found().entities]
+    assert names == [
+        ("e1", "Peop", "Zoë Marsh"),
+        ("e2", "Org", "North\nTarn Bank"),
+        ("e3", "Loc", "North"),
+        ("e4", "Loc", "Oldhaven"),
+    ]
+    ends = [(relation.head.id, relation.tail.id, relation.label) for relation in found().relations]
+    assert ends == [("e1", "e2", "Work_For"), ("e1", "e4", "Live_In"), ("e2", "e3", "OrgBased_In")]
+
+
+def test_extraction_numbers_do_not_depend_on_the_order_or_ids_given() -> None:
+    other = Extraction.of(TEXT, Annotation((ZOE, BANK, NORTH, OLDHAVEN), (LIVES, WORKS, BASED)))
+    assert other.to_dict() == found().to_dict()
+    renamed = Entity(ZOE.span, ZOE.label, score=ZOE.score, id="T9")
+    again = Extraction.of(TEXT, Annotation((renamed,), (Relation(renamed, renamed, "Kill"),)))
+    assert (again.entities[0].id, again.relations[0].head.id) == ("e1", "e1")
+
+
+def test_extraction_takes_equal_entities_and_relations_for_one() -> None:
+    twice = Extraction.of(TEXT, Annotation((ZOE, BANK, Entity(ZOE.span, "Peop", score=0.1)), (WORKS, WORKS)))
+    assert [entity.score for entity in twice.entities] == [ZOE.score, BANK.score]
+    assert len(twice.relations) == 1
+
+
+def test_extraction_refuses_what_does_not_belong_to_its_text() -> None:
+    with pytest.raises(RelatumError, match=r"the entity at \[42, 50\) ends beyond the text, which has 43 characters"):
+        Extraction.of(TEXT[:43], Annotation((OLDHAVEN,)))
+    with pytest.raises(RelatumError, match=r"Work_For relates Org at \[17, 32\), which is not among the entities"):
+        Extraction.of(TEXT, Annotation((ZOE,), (WORKS,)))
+
+
+def test_extraction_as_a_dict_has_exactly_these_keys_and_values() -> None:
+    assert Extraction.of(TEXT, Annotation((BANK, ZOE), (WORKS,))).to_dict() == {
+        "text": TEXT,
+        "entities": [
+            {"id": "e1", "start": 0, "end": 9, "text": "Zoë Marsh", "label": "Peop", "score": 0.9877},
+            {"id": "e2", "start": 17, "end": 32, "text": "North\nTarn Bank", "label": "Org", "score": 0.75},
+        ],
+        "relations": [{"head": "e1", "tail": "e2", "label": "Work_For", "score": 0.6667}],
+    }
+
+
+def test_extraction_as_json_is_its_dict_with_letters_as_they_are() -> None:
+    text = found().to_json()
+    assert json.loads(text) == found().to_dict()
+    assert "Zoë" in text
+    assert "\n" not in text
+    assert found().to_json(indent=2).startswith('{\n  "text": ')
+
+
+def test_extraction_comes_back_from_its_dict() -> None:
+    record = json.loads(found().to_json())
+    back = Extraction.from_dict(record)
+    assert back == found()
+    assert back.to_dict() == record
+    assert [entity.id for entity in back.entities] == ["e1", "e2", "e3", "e4"]
+    assert Extraction.from_dict({"id": "d1", **record}).document.id == "d1"
+
+
+def test_extraction_of_nothing_has_all_its_forms() -> None:
+    empty = Extraction.of("", Annotation())
+    assert empty.to_dict() == {"text": "", "entities": [], "relations": []}
+    assert Extraction.from_dict(empty.to_dict()) == empty
+    assert str(empty) == "0 entities, 0 relations"
+    assert "<p></p>" in empty.to_html()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"text": 3}, "text: found 3; expected a string"),
+        ({"entities": None}, "entities: found null; expected a list"),
+        ({"found": 1}, "found: found the unknown key"),
+        (
+            {"relations": [{"head": "e1", "tail": "e7", "label": "L"}]},
+            r'relations\[0\].tail: found "e7"; expected the id',
+        ),
+        (
+            {"entities": [{"id": "e1", "start": 0, "end": 9, "text": "Ann", "label": "P"}]},
+            r'text: found "Ann"; expected',
+        ),
+        ({"entities": [{"id": "e1", "start": 0, "end": 99, "text": "", "label": "P"}]}, "0 <= start < end <= 51"),
+        ({"entities": [{"id": "e1", "start": 0, "end": 3, "text": "Zoë", "label": "P"}] * 2}, "no other entity has"),
+    ],
+)
+def test_extraction_refuses_a_dict_that_is_none(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(RelatumError, match=f"not an extraction: .*{message}"):
+        Extraction.from_dict({**found().to_dict(), **change})
+
+
+def test_extraction_above_a_threshold_loses_relations_with_their_entities() -> None:
+    high = found().with_id("d1").above(0.6)
+    assert [(entity.id, entity.label) for entity in high.entities] == [("e1", "Peop"), ("e2", "Org"), ("e3", "Loc")]
+    assert high.entities[2].span == OLDHAVEN.span
+    assert [relation.label for relation in high.relations] == ["Work_For"]
+    assert high.document.id == "d1"
+    assert found().above(0.75).entities[1].label == "Org"
+
+
+def test_extraction_above_a_threshold_keeps_what_has_no_score() -> None:
+    plain = Extraction.of(TEXT, Annotation((Entity(ZOE.span, "Peop"),)))
+    assert plain.above(0.9).entities == plain.entities
+    assert plain.to_dict()["entities"][0]["score"] is None
+
+
+def test_extraction_as_text_lists_what_was_found() -> None:
+    assert str(found()).splitlines() == [
+        "4 entities, 3 relations",
+        "  Peop: Zoë Marsh (0.99)",
+        "  Org: North Tarn Bank (0.75)",
+        "  Loc: North (0.50)",
+        "  Loc: Oldhaven (0.94)",
+        "  Zoë Marsh —Work_For→ North Tarn Bank (0.67)",
+        "  Zoë Marsh —Live_In→ Oldhaven (0.25)",
+        "  North Tarn Bank —OrgBased_In→ North (0.90)",
+    ]
+
+
+def test_extraction_shows_itself_in_a_notebook_with_its_style() -> None:
+    shown = found()._repr_html_()
+    assert shown.startswith("<style>")
+    assert "<article" in shown
+    assert "<html" not in shown
+    assert found().to_html().startswith("<!DOCTYPE html>")

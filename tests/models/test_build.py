@@ -1,0 +1,66 @@
+"""The network that a config describes: its size, to the last parameter, and what each setting changes."""
+
+import pytest
+import torch
+
+from relatum.config import Config, load_config
+from relatum.errors import ConfigError
+from relatum.models.build import Sizes, build_network, count_parameters
+
+PUBLISHED = Sizes(
+    n_entity_tags=32,
+    n_relation_tags=64,
+    context_width=4096,
+    n_attention_maps=768,
+    n_characters=1000,
+    word_vectors=torch.zeros(10, 100),
+)
+"""The released model on ALBERT-xxlarge, with GloVe of 100 dimensions."""
+
+
+def config(*overrides: str) -> Config:
+    return load_config(None, overrides)
+
+
+@pytest.mark.parametrize(
+    ("n_layers", "expected"), [(1, 1_899_736), (2, 3_179_936), (3, 4_460_136), (4, 5_740_336), (5, 7_020_536)]
+)
+def test_number_of_parameters_equals_the_papers(n_layers: int, expected: int) -> None:
+    assert count_parameters(build_network(config(f"model.n_layers={n_layers}"), PUBLISHED)) == expected
+
+
+@pytest.mark.parametrize("n_layers", [1, 3, 5])
+def test_number_of_parameters_of_shared_layers_equals_the_papers(n_layers: int) -> None:
+    network = build_network(config(f"model.n_layers={n_layers}", "model.share_layers=true"), PUBLISHED)
+    assert count_parameters(network) == 2_180_536
+
+
+def test_number_of_parameters_on_minilm_equals_the_measured_one() -> None:
+    sizes = Sizes(32, 64, 384, 72, 1000, torch.zeros(10, 100))
+    assert count_parameters(build_network(config(), sizes)) == 3_300_136
+
+
+def test_each_part_has_its_published_size() -> None:
+    network = build_network(config("model.n_layers=2"), PUBLISHED)
+
+    def size(module: torch.nn.Module) -> int:
+        return sum(parameter.numel() for parameter in module.parameters())
+
+    first, second = network.layers
+    assert size(network.embedder.projection) == 845_400
+    assert network.embedder.characters is not None
+    assert size(network.embedder.characters) == 30_000 + 5_640
+    for layer in (first, second):
+        assert size(layer.get_submodule("pairing.first")) == 80_200
+        assert size(layer.get_submodule("pairing.second")) == 193_800
+        assert size(layer.get_submodule("sequence_encoder")) == 403_800
+    assert size(first.get_submodule("table_encoder")) == 321_600
+    assert size(second.get_submodule("table_encoder")) == 602_400
+    assert size(network.entity_scorer) == 6_432
+    assert network.relation_scorer is not None
+    assert size(network.relation_scorer) == 12_864
+
+
+def test_model_without_anything_to_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match="nothing to read"):
+        build_network(config("characters.kind=none"), Sizes(3, 3))

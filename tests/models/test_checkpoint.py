@@ -1,0 +1,330 @@
+"""A model written to a directory and read back, and directories that are not what they should be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from relatum.config import load_config
+from relatum.encoders.bert import Bert, BertShape
+from relatum.encoders.resolve import load_encoder
+from relatum.errors import ConfigError, RelatumError
+from relatum.models.build import build_model
+from relatum.models.checkpoint import load_model, save_model
+from relatum.models.model import Model
+from relatum.schema import Schema
+
+BERT = {
+    "model_type": "bert",
+    "vocab_size": 8,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 10,
+    "max_position_embeddings": 16,
+    "type_vocab_size": 1,
+}
+SMALL = ("model.width=8", "sequence.n_attention_heads=2", "sequence.feedforward_width=12", "characters.width=4")
+
+
+def make_encoder_folder(folder: Path, seed: int = 0) -> Path:
+    """A small random BERT in the layout of Hugging Face."""
+    folder.mkdir()
+    shape = BertShape.from_config(BERT)
+    assert shape is not None
+    torch.manual_seed(seed)
+    bert = Bert(shape)
+    for parameter in bert.parameters():
+        torch.nn.init.normal_(parameter)
+    save_file(bert.state_dict(), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(BERT))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "mara", "works", "tarn", "##s"]
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def make_encoder_model(schema: Schema, folder: Path, store: str) -> Model:
+    config = load_config(None, (*SMALL, f"encoder.name={folder}", f"encoder.store={store}", "encoder.n_layers=2"))
+    torch.manual_seed(1)
+    return build_model(config, schema, load_encoder(config.encoder, True), None, "amrstw")
+
+
+def assert_same_outputs(one: Model, other: Model, sentences: list[list[str]]) -> None:
+    one.network.eval()
+    first, second = (model.network(model.inputs(sentences)) for model in (one, other))
+    assert torch.equal(first.entity_logits, second.entity_logits)
+    if first.relation_logits is None:
+        assert second.relation_logits is None
+    else:
+        assert torch.equal(first.relation_logits, second.relation_logits)
+
+
+@pytest.fixture
+def saved(make_model: Any, tmp_path: Path) -> Path:
+    """A model without an encoder, in its directory."""
+    save_model(make_model("encoder.kind=none", encoder=False), tmp_path / "model", "A card.\n")
+    return tmp_path / "model"
+
+
+def edit(path: Path, change: Callable[[Any], None]) -> None:
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("table.kind=cnn",),
+        ("table.kind=none",),
+        ("model.share_layers=true",),
+        ("words.unknown=zero",),
+        ("characters.kind=none",),
+        ("tagging.scheme=bioes", "tagging.directed=false"),
+        ('table.directions=["sw"]', 'table.predecessors=["up"]', "table.removed=dropped"),
+    ],
+    ids=" ".join,
+)
+def test_round_trip_gives_the_same_outputs(
+    make_model: Any, tmp_path: Path, sentences: list[list[str]], overrides: tuple[str, ...]
+) -> None:
+    model: Model = make_model("encoder.kind=none", *overrides, encoder=False)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.config == model.config
+    assert loaded.schema == model.schema
+    assert loaded.words == model.words
+    assert loaded.characters == model.characters
+    assert_same_outputs(model, loaded, sentences)
+
+
+def test_loaded_model_is_in_evaluation_mode_and_can_learn_on(saved: Path, sentences: list[list[str]]) -> None:
+    model = load_model(saved)
+    assert not model.network.training
+    assert all(parameter.requires_grad for parameter in model.network.parameters())
+    assert not any(parameter.is_meta for parameter in model.network.parameters())
+    model.network.train()
+    outputs = model.network(model.inputs(sentences))
+    (outputs.entity_logits.sum() + outputs.relation_logits.sum()).backward()
+    assert all(parameter.grad is not None for parameter in model.network.parameters())
+
+
+def test_directory_holds_the_published_files_and_no_pickles(saved: Path) -> None:
+    names = {path.name for path in saved.iterdir()}
+    assert names == {"README.md", "config.json", "schema.json", "words.json", "model.safetensors"}
+    assert (saved / "README.md").read_text() == "A card.\n"
+    for path in saved.iterdir():
+        start = path.read_bytes()[:4]
+        assert not start.startswith((b"\x80", b"PK"))
+    assert json.loads((saved / "config.json").read_text())["config"]["model"]["width"] == 8
+
+
+def test_saving_twice_gives_the_same_bytes(make_model: Any, tmp_path: Path) -> None:
+    model: Model = make_model("encoder.kind=none", encoder=False)
+    for name in ("one", "two"):
+        save_model(model, tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_half_precision_is_stored_and_read_as_single(
+    make_model: Any, tmp_path: Path, sentences: list[list[str]]
+) -> None:
+    model: Model = make_model("encoder.kind=none", "training.save_dtype=float16", encoder=False)
+    save_model(model, tmp_path / "model")
+    stored = load_file(tmp_path / "model" / "model.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.float16}
+    loaded = load_model(tmp_path / "model")
+    assert {value.dtype for value in loaded.network.state_dict().values()} == {torch.float32}
+    for parameter in model.network.parameters():
+        parameter.data = parameter.data.half().float()
+    assert model.network.embedder.words is not None
+    vectors = model.network.embedder.words.get_buffer("vectors")
+    vectors.copy_(vectors.half().float())
+    assert_same_outputs(model, loaded, sentences)
+
+
+def test_unicode_of_every_kind_survives(schema: Schema, tmp_path: Path) -> None:
+    config = load_config(None, (*SMALL, "encoder.kind=none"))
+    model = build_model(config, schema, None, None, ("é", "\u0301", "😀", '"', "\n", "\u2028"))
+    save_model(model, tmp_path / "model")
+    assert load_model(tmp_path / "model").characters == model.characters
+
+
+@pytest.mark.parametrize("store", ["inside", "name"])
+def test_encoder_travels_inside_or_is_found_by_name(
+    schema: Schema, tmp_path: Path, sentences: list[list[str]], store: str
+) -> None:
+    folder = make_encoder_folder(tmp_path / "bert")
+    model = make_encoder_model(schema, folder, store)
+    save_model(model, tmp_path / "model")
+    if store == "inside":
+        shutil.rmtree(folder)
+        assert (tmp_path / "model" / "encoder" / "tokenizer.json").exists()
+    else:
+        assert not (tmp_path / "model" / "encoder").exists()
+    loaded = load_model(tmp_path / "model")
+    assert loaded.encoder is not None
+    # A new encoder of the same files: the first has lost its own.
+    assert_same_outputs(model, loaded, sentences)
+
+
+def test_encoder_stored_inside_can_be_saved_again(schema: Schema, tmp_path: Path, sentences: list[list[str]]) -> None:
+    model = make_encoder_model(schema, make_encoder_folder(tmp_path / "bert"), "inside")
+    save_model(model, tmp_path / "one")
+    save_model(load_model(tmp_path / "one"), tmp_path / "two")
+    shutil.rmtree(tmp_path / "one")
+    assert_same_outputs(model, load_model(tmp_path / "two"), sentences)
+
+
+@pytest.mark.parametrize("store", ["inside", "name"])
+def test_encoder_with_other_weights_is_refused(schema: Schema, tmp_path: Path, store: str) -> None:
+    folder = make_encoder_folder(tmp_path / "bert")
+    save_model(make_encoder_model(schema, folder, store), tmp_path / "model")
+    other = make_encoder_folder(tmp_path / "other", seed=1)
+    target = folder if store == "name" else tmp_path / "model" / "encoder"
+    shutil.copyfile(other / "model.safetensors", target / "model.safetensors")
+    with pytest.raises(RelatumError, match="sha256") as caught:
+        load_model(tmp_path / "model")
+    assert str(target) in str(caught.value)
+    assert "get the encoder" in str(caught.value)
+
+
+def test_encoder_that_is_gone_is_named(schema: Schema, tmp_path: Path) -> None:
+    folder = make_encoder_folder(tmp_path / "bert")
+    save_model(make_encoder_model(schema, folder, "name"), tmp_path / "model")
+    shutil.rmtree(folder)
+    with pytest.raises(RelatumError, match="bert"):
+        load_model(tmp_path / "model")
+
+
+def test_target_that_is_not_empty_is_refused_and_left_alone(make_model: Any, tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "mine.txt").write_text("keep")
+    with pytest.raises(RelatumError, match="not empty"):
+        save_model(make_model("encoder.kind=none", encoder=False), target)
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_empty_target_is_used(make_model: Any, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    save_model(make_model("encoder.kind=none", encoder=False), tmp_path / "model")
+    load_model(tmp_path / "model")
+
+
+def test_failure_while_writing_leaves_nothing(make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("relatum.models.checkpoint.save_file", fail)
+    with pytest.raises(OSError, match="full"):
+        save_model(make_model("encoder.kind=none", encoder=False), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["config.json", "schema.json", "model.safetensors"])
+def test_missing_file_is_named(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    with pytest.raises(RelatumError) as caught:
+        load_model(saved)
+    assert str(saved / name) in str(caught.value)
+
+
+def test_directory_that_does_not_exist_says_what_a_model_is(tmp_path: Path) -> None:
+    with pytest.raises(RelatumError, match="a model is a directory made by relatum train"):
+        load_model(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -10])
+def test_truncated_weights_are_refused(saved: Path, keep: int) -> None:
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(RelatumError) as caught:
+        load_model(saved)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "schema.json", "words.json"])
+@pytest.mark.parametrize("content", ["", "{", "[1", "3", '"a"', "\ud83d"])
+def test_broken_json_is_refused(saved: Path, name: str, content: str) -> None:
+    (saved / name).write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(RelatumError) as caught:
+        load_model(saved)
+    assert str(saved / name) in str(caught.value)
+
+
+@pytest.mark.parametrize("format", [0, 2, "1", None])
+def test_other_format_is_refused_with_the_version_that_made_it(saved: Path, format: object) -> None:
+    edit(saved / "config.json", lambda record: record.update(format=format, relatum_version="99.1"))
+    with pytest.raises(RelatumError, match=r"expected 1; .* 99\.1.*install") as caught:
+        load_model(saved)
+    assert str(saved / "config.json") in str(caught.value)
+
+
+def test_unknown_config_key_is_refused(saved: Path) -> None:
+    edit(saved / "config.json", lambda record: record["config"]["model"].update(depth=3))
+    with pytest.raises(ConfigError, match=r"model\.depth") as caught:
+        load_model(saved)
+    assert str(saved / "config.json") in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["config", "encoder", "characters"])
+def test_missing_key_of_the_record_is_refused(saved: Path, key: str) -> None:
+    edit(saved / "config.json", lambda record: record.pop(key))
+    with pytest.raises(RelatumError) as caught:
+        load_model(saved)
+    assert str(saved / "config.json") in str(caught.value)
+
+
+def test_weights_of_another_shape_are_refused(saved: Path) -> None:
+    edit(saved / "config.json", lambda record: record["config"]["model"].update(width=16))
+    with pytest.raises(RelatumError, match="do not fit") as caught:
+        load_model(saved)
+    assert str(saved / "model.safetensors") in str(caught.value)
+
+
+def test_schema_of_another_task_is_refused(saved: Path) -> None:
+    edit(saved / "schema.json", lambda record: record["entity_types"].append("Loc"))
+    with pytest.raises(RelatumError, match="do not fit"):
+        load_model(saved)
+
+
+def test_weights_without_the_word_vectors_are_refused(saved: Path) -> None:
+    weights = load_file(saved / "model.safetensors")
+    del weights["embedder.words.vectors"]
+    save_file(weights, saved / "model.safetensors")
+    with pytest.raises(RelatumError) as caught:
+        load_model(saved)
+    assert str(saved / "model.safetensors") in str(caught.value)
+
+
+@pytest.mark.parametrize("words", [["mara"], ["mara", "works", "tarn", "more"], ["mara", "mara", "tarn"], [1, 2, 3]])
+def test_words_that_do_not_fit_their_vectors_are_refused(saved: Path, words: list[object]) -> None:
+    """Fewer or more words than vectors would give words the vectors of others, or none at all."""
+    (saved / "words.json").write_text(json.dumps(words))
+    with pytest.raises(RelatumError) as caught:
+        load_model(saved)
+    assert str(saved / "words.json") in str(caught.value)
+
+
+def test_missing_words_are_refused(saved: Path) -> None:
+    (saved / "words.json").unlink()
+    with pytest.raises(RelatumError, match="do not fit"):
+        load_model(saved)

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relatum.config import Config, load_config
+from relatum.errors import DataError, RelatumError
+from relatum.training.corpus import FoldChoice, load_part, load_training_data
+
+WORDS = ["Anna", "works", "in", "Rome", "for", "Acme", "."]
+PEOP, LOC, ORG = (0, 1, "Peop"), (3, 4, "Loc"), (5, 6, "Org")
+
+
+def record(
+    id: str, entities: Iterable[tuple[int, int, str]] = (PEOP, LOC), relations: Iterable[tuple[int, int, str]] = ()
+) -> dict[str, Any]:
+    return {
+        "id": id,
+        "words": [*WORDS, id],
+        "entities": [{"start": start, "end": end, "label": label} for start, end, label in entities],
+        "relations": [{"head": head, "tail": tail, "label": label} for head, tail, label in relations],
+    }
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(item) + "\n" for item in records), encoding="utf-8")
+    return path
+
+
+def corpus(folder: Path, **parts: list[dict[str, Any]]) -> Path:
+    for name, records in parts.items():
+        write(folder / f"{name}.jsonl", records)
+    return folder
+
+
+def ids(examples: Iterable[Any]) -> list[str]:
+    return [example.id for example in examples]
+
+
+TRAIN = [record(f"t{i}", relations=[(0, 1, "Live_In")]) for i in range(10)]
+
+
+def test_examples_folder_has_its_three_parts(examples_folder: Path) -> None:
+    data = load_training_data(examples_folder / "news", Config())
+    assert [len({e.id.partition("#")[0] for e in part}) for part in data.parts.values()] == [61, 15, 15]
+    assert data.schema.entity_types == ("Loc", "Org", "Other", "Peop")
+    assert data.schema.relation_names == ("Kill", "Live_In", "Located_In", "OrgBased_In", "Work_For")
+    first = data.train[0]
+    assert first.sentence.words[:4] == ("Mara", "Ilves", "works", "for")
+    assert {entity.label for entity in first.gold.entities} == {"Peop", "Org", "Loc"}
+    assert not data.remarks
+
+
+def test_valid_serves_as_dev(tmp_path: Path) -> None:
+    data = load_training_data(corpus(tmp_path, train=TRAIN, valid=[record("v")]), Config())
+    assert (len(data.train), ids(data.dev), data.test, data.remarks) == (10, ["v"], [], ())
+
+
+def test_missing_dev_is_held_out_of_train_by_the_seed(tmp_path: Path) -> None:
+    folder = corpus(tmp_path, train=TRAIN, test=[record("e")])
+    data = load_training_data(folder, Config())
+    assert (len(data.train), len(data.dev), ids(data.test)) == (8, 2, ["e"])
+    assert sorted(ids([*data.train, *data.dev])) == sorted(f"t{i}" for i in range(10))
+    assert "2 of 10 training documents are held out for it (seed 0)" in data.remarks[0]
+    assert load_training_data(folder, Config()).dev == data.dev
+    others = [load_training_data(folder, load_config(None, [f"training.seed={seed}"])).dev for seed in range(1, 6)]
+    assert any(dev != data.dev for dev in others)
+
+
+def test_single_file_is_divided_and_has_no_test(tmp_path: Path) -> None:
+    for name in ("mine", "dev", "valid"):
+        data = load_training_data(write(tmp_path / f"{name}.jsonl", TRAIN), Config())
+        assert (len(data.train), len(data.dev), len(data.test)) == (8, 2, 0)
+
+
+def test_too_few_documents_to_hold_some_out_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RelatumError, match="3 documents are too few to hold some out; add a file named dev"):
+        load_training_data(write(tmp_path / "mine.jsonl", TRAIN[:3]), Config())
+
+
+def test_folder_without_train_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RelatumError, match="found the parts dev, test; expected train"):
+        load_training_data(corpus(tmp_path, dev=TRAIN, test=TRAIN), Config())
+
+
+def test_other_parts_are_named(tmp_path: Path) -> None:
+    data = load_training_data(corpus(tmp_path, train=TRAIN, dev=[record("d")], extra=[record("x")]), Config())
+    assert data.remarks == ("parts that are not used: extra (expected train, dev or valid, test)",)
+
+
+def test_types_that_train_lacks_are_taken_in_and_named(tmp_path: Path) -> None:
+    dev = [record("d", [PEOP, ORG], [(0, 1, "Work_For")])]
+    test = [record("e", [ORG, LOC], [(0, 1, "Live_In")])]
+    data = load_training_data(corpus(tmp_path, train=TRAIN, dev=dev, test=test), Config())
+    assert data.schema.entity_types == ("Loc", "Peop", "Org")
+    assert data.schema.relation_names == ("Live_In", "Work_For")
+    assert data.schema.relation_type("Live_In").head_labels == ("Peop", "Org")
+    assert data.remarks == (
+        "entity types that are not in train, taken in all the same: Org",
+        "relation types that are not in train, taken in all the same: Work_For",
+    )
+
+
+def test_file_of_labels_is_the_schema(tmp_path: Path) -> None:
+    folder = corpus(tmp_path, train=TRAIN, dev=[record("d", [ORG])])
+    labels = {"entity_types": ["Peop", "Loc"], "relation_types": [{"name": "Live_In", "symmetric": True}]}
+    (folder / "schema.json").write_text(json.dumps(labels))
+    data = load_training_data(folder, Config())
+    assert data.schema.entity_types == ("Peop", "Loc", "Org")
+    assert data.schema.is_symmetric("Live_In")
+    assert data.schema.relation_type("Live_In").head_labels == ()
+    assert "entity types that are not in the file of labels, taken in all the same: Org" in data.remarks
+
+
+def test_train_without_entities_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RelatumError, match="no entities in train"):
+        load_training_data(corpus(tmp_path, train=[record("a", [])], dev=[record("d")]), Config())
+
+
+def test_overlapping_entities_are_an_error_until_the_policy_says_otherwise(tmp_path: Path) -> None:
+    nested = record("n", [(0, 3, "Peop"), (0, 1, "Peop")])
+    folder = corpus(tmp_path, train=[*TRAIN, nested], dev=[record("d")])
+    with pytest.raises(DataError, match=r"document 'n': found an overlapping entity.*--overlaps drop"):
+        load_training_data(folder, Config())
+    data = load_training_data(folder, load_config(None, ["data.overlaps=keep-longest"]))
+    assert [entity.span for entity in data.train[-1].gold.entities] == [(0, 3)]
+    assert any("1 × overlapping entities left out" in remark for remark in data.remarks)
+
+
+def test_relations_that_the_tags_cannot_say_are_counted(tmp_path: Path) -> None:
+    both = [record("b", [PEOP, LOC], [(0, 1, "Live_In"), (1, 0, "Live_In")])]
+    data = load_training_data(corpus(tmp_path, train=[*TRAIN, *both], dev=both), Config())
+    for part in ("train", "dev"):
+        wanted = f"1 × relations in {part} that the tags cannot say: a relation in the opposite direction"
+        assert any(remark.startswith(wanted) for remark in data.remarks)
+
+
+def test_bad_records_are_an_error_or_skipped_and_named(tmp_path: Path) -> None:
+    bad = {"id": "bad", "words": ["a"], "entities": [{"start": 0, "end": 9, "label": "Loc"}]}
+    folder = corpus(tmp_path, train=[*TRAIN, bad], dev=[record("d")])
+    with pytest.raises(DataError, match=r"data\.on_error=skip"):
+        load_training_data(folder, Config())
+    data = load_training_data(folder, load_config(None, ["data.on_error=skip"]))
+    assert len(data.train) == 10
+    assert any("skipped" in remark and "train.jsonl:11" in remark for remark in data.remarks)
+
+
+def test_fold_takes_the_records_of_its_lists(tmp_path: Path) -> None:
+    path = write(tmp_path / "data" / "all.jsonl", TRAIN)
+    lists = tmp_path / "folds.json"
+    folds = [{"train": [0, 1], "dev": [2], "test": [3]}, {"train": [5, 4, 5], "dev": [6], "test": [7, 8]}]
+    lists.write_text(json.dumps(folds))
+    data = load_training_data(path, Config(), fold=FoldChoice.parse(f"{lists}:2"))
+    assert (ids(data.train), ids(data.dev), ids(data.test)) == (["t5", "t4", "t5~2"], ["t6"], ["t7", "t8"])
+    assert any("documents in no part of a fold" in remark for remark in data.remarks)
+    assert any("listed more than once in a part, renamed" in remark for remark in data.remarks)
+    with pytest.raises(RelatumError, match=r"folds\.json has 2 folds"):
+        load_training_data(path, Config(), fold=FoldChoice(lists, 3))
+
+
+@pytest.mark.parametrize("text", ["folds.json", "folds.json:", ":3", "folds.json:0", "folds.json:x"])
+def test_fold_that_names_none_is_an_error(text: str) -> None:
+    with pytest.raises(RelatumError, match="expected FILE:K"):
+        FoldChoice.parse(text)
+
+
+def test_fold_with_bad_records_is_an_error_whatever_the_policy(tmp_path: Path) -> None:
+    path = write(tmp_path / "all.jsonl", [{"id": "bad", "words": [""]}, *TRAIN])
+    lists = tmp_path / "folds.json"
+    lists.write_text(json.dumps({"train": [1], "dev": [2]}))
+    with pytest.raises(DataError, match="lists of records count them all"):
+        load_training_data(path, load_config(None, ["data.on_error=skip"]), fold=FoldChoice(lists, 1))
+
+
+def test_fingerprint_tells_data_apart(tmp_path: Path) -> None:
+    first = load_training_data(corpus(tmp_path / "a", train=TRAIN, dev=[record("d")]), Config())
+    same = load_training_data(corpus(tmp_path / "b", train=TRAIN, dev=[record("d")]), Config())
+    other = load_training_data(corpus(tmp_path / "c", train=TRAIN, dev=[record("d", [PEOP])]), Config())
+    assert first.fingerprint() == same.fingerprint() != other.fingerprint()
+
+
+def test_part_is_read_by_name(tmp_path: Path) -> None:
+    folder = corpus(tmp_path / "a", train=TRAIN, valid=[record("v")], test=[record("e")])
+    assert ids(load_part(folder, "test", Config())[0]) == ["e"]
+    assert ids(load_part(folder, "dev", Config())[0]) == ["v"]
+    assert len(load_part(folder / "train.jsonl", "test", Config())[0]) == 10
+    with pytest.raises(RelatumError, match="found the parts train, valid, test; name one of them with --part"):
+        load_part(folder, "tset", Config())
+
+
+@pytest.mark.slow
+def test_published_fold_of_ade_is_read(shared_data: Path) -> None:
+    folder = shared_data / "ade"
+    data = load_training_data(folder, Config(), fold=FoldChoice(folder / "folds.json", 1))
+    sizes = [len(part) for part in json.loads((folder / "folds.json").read_text())[0].values()]
+    assert [len(part) for part in data.parts.values()] == sizes
+    assert data.schema.entity_types == ("Adverse-Effect", "Drug")

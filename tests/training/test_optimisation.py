@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import Parameter
+
+from relatum.config import TrainingConfig
+from relatum.errors import RelatumError
+from relatum.training.optimisation import Optimiser, learning_rate
+
+PAPER = TrainingConfig()
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (1, 1e-6),
+        (500, 5e-4),
+        (1000, 1e-3),
+        (1001, 1e-3 / 1.05),
+        (1999, 1e-3 / 1.05),
+        (2000, 1e-3 / 1.10),
+        (20_000, 1e-3 / 2),
+    ],
+)
+def test_rate_of_the_paper_rises_then_falls_in_stairs(step: int, rate: float) -> None:
+    assert learning_rate(step, PAPER) == pytest.approx(rate, rel=1e-12)
+
+
+def test_rate_without_stairs_falls_at_every_step() -> None:
+    config = TrainingConfig(decay_staircase=False, warmup_steps=10)
+    assert learning_rate(11, config) == pytest.approx(1e-3 / (1 + 0.05 * 0.011), rel=1e-12)
+    assert learning_rate(1500, config) == pytest.approx(1e-3 / 1.075, rel=1e-12)
+
+
+def test_rate_without_warm_up_and_decay_is_constant() -> None:
+    config = TrainingConfig(warmup_steps=0, decay_rate=0.0, learning_rate=0.25)
+    assert {learning_rate(step, config) for step in (1, 2, 999, 10_000)} == {0.25}
+
+
+def test_update_clips_the_gradients_to_the_norm() -> None:
+    weight = Parameter(torch.zeros(2))
+    optimiser = Optimiser([weight], TrainingConfig(clip_norm=5.0))
+    norm = optimiser.update((weight * torch.tensor([30.0, 40.0])).sum(), 1)
+    assert norm.item() == 50.0
+    assert weight.grad is not None
+    assert weight.grad.tolist() == pytest.approx([3.0, 4.0], rel=1e-6)
+
+
+def test_update_leaves_small_gradients_alone() -> None:
+    weight = Parameter(torch.zeros(2))
+    Optimiser([weight], TrainingConfig(clip_norm=5.0)).update((weight * torch.tensor([0.3, 0.4])).sum(), 1)
+    assert weight.grad is not None
+    assert weight.grad.tolist() == pytest.approx([0.3, 0.4], rel=1e-6)
+
+
+def test_update_uses_the_rate_of_its_step() -> None:
+    # Adam's first update moves every weight by the rate itself, whatever its gradient.
+    weight = Parameter(torch.zeros(3, dtype=torch.float64))
+    Optimiser([weight], PAPER).update((weight * torch.tensor([1.0, -2.0, 0.5])).sum(), 500)
+    assert weight.tolist() == pytest.approx([-5e-4, 5e-4, -5e-4], rel=1e-6)
+
+
+def test_update_forgets_the_gradients_of_the_last_step() -> None:
+    weight = Parameter(torch.zeros(1))
+    optimiser = Optimiser([weight], TrainingConfig(clip_norm=100.0))
+    for step in (1, 2):
+        assert math.isclose(optimiser.update(3 * weight.sum(), step).item(), 3.0)
+
+
+def test_frozen_parameters_are_left_out() -> None:
+    frozen, learned = Parameter(torch.zeros(1), requires_grad=False), Parameter(torch.zeros(1))
+    assert Optimiser([frozen, learned], PAPER).parameters == [learned]
+    with pytest.raises(RelatumError, match="nothing to learn"):
+        Optimiser([frozen], PAPER)
