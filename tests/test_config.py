@@ -58,12 +58,34 @@ def problem(path: Path | None = None, *overrides: str) -> str:
 
 
 def test_config_defaults_are_those_of_the_paper() -> None:
-    assert load_config().to_dict() == {
-        "text": {"words": "rules", "sentences": "rules"},
-        "data": {"overlaps": None, "crossing": "fail", "on_error": "fail"},
-        "tagging": {"scheme": "bio", "fill": "entire", "cells": "entity", "directed": True},
-        "evaluation": {"macro_over": "gold", "entities": "predicted"},
+    record = load_config().to_dict()
+    assert record["tagging"] == {"scheme": "bio", "fill": "entire", "cells": "entity", "directed": True}
+    assert record["evaluation"] == {"macro_over": "gold", "entities": "predicted"}
+    assert record["model"] == {
+        "width": 200,
+        "n_layers": 3,
+        "share_layers": False,
+        "interaction": "both",
+        "entity_source": "sequence",
+        "dropout": 0.5,
     }
+    assert record["table"]["directions"] == ["nw", "se"]
+    assert record["sequence"]["n_attention_heads"] == 8
+    assert record["characters"] == {"kind": "lstm", "width": 30}
+    training = {
+        "steps": 20_000,
+        "batch_size": 24,
+        "learning_rate": 1e-3,
+        "warmup_steps": 1000,
+        "decay_rate": 0.05,
+        "decay_steps": 1000,
+        "clip_norm": 5.0,
+        "loss": "sum",
+        "evaluate_every": 500,
+        "selection": "micro",
+        "selection_relations": "boundaries",
+    }
+    assert {name: record["training"][name] for name in training} == training
 
 
 def test_config_is_frozen_and_hashable() -> None:
@@ -80,10 +102,13 @@ def test_config_keys_have_a_meaning_and_a_default_that_validates() -> None:
     Config.model_validate(Config().model_dump())
 
 
+OPTIONAL = ["data.overlaps", "encoder.cache_path", "words.path"]
+
+
 def test_config_keys_that_may_be_unset_are_unset_by_default() -> None:
     keys = list_keys(Config())
     optional = [key.name for key in keys if key.expected.endswith("left unset")]
-    assert optional == [key.name for key in keys if key.default is None] == ["data.overlaps"]
+    assert optional == [key.name for key in keys if key.default is None] == OPTIONAL
 
 
 def test_file_sets_what_it_names_and_leaves_the_rest() -> None:
@@ -115,7 +140,7 @@ def test_unknown_key_is_refused_with_its_path_and_the_nearest_name() -> None:
 
 def test_unknown_section_is_refused_with_the_nearest_name() -> None:
     assert problem(write("a.toml", "[taging]\nfill = 'lower'\n")) == (
-        "a.toml:1, taging: found an unknown key; expected one of text, data, tagging, evaluation "
+        f"a.toml:1, taging: found an unknown key; expected one of {', '.join(Config.model_fields)} "
         "(did you mean tagging?)"
     )
 
@@ -133,7 +158,7 @@ def test_unknown_key_hint_looks_into_every_section(text: str, hint: str) -> None
 
 
 def test_unknown_key_unlike_all_others_gets_no_hint() -> None:
-    assert problem(write("a.toml", "zzz = 1")).endswith("expected one of text, data, tagging, evaluation")
+    assert problem(write("a.toml", "zzz = 1")).endswith(f"expected one of {', '.join(Config.model_fields)}")
 
 
 @pytest.mark.parametrize(

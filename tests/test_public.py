@@ -16,6 +16,8 @@ PUBLIC = {
     "Document",
     "Entity",
     "Example",
+    "Extraction",
+    "Extractor",
     "FormatError",
     "Prediction",
     "Relation",

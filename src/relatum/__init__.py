@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from relatum.data import load_documents
     from relatum.errors import ConfigError, DataError, FormatError, RelatumError, SchemaError
     from relatum.evaluation.metrics import Scores, evaluate
+    from relatum.extractor.extractor import Extractor
+    from relatum.extractor.result import Extraction
     from relatum.schema import RelationType, Schema, infer_schema
     from relatum.types import (
         Annotation,
@@ -33,6 +35,8 @@ _HOME = {
     "relatum.data": ("load_documents",),
     "relatum.errors": ("ConfigError", "DataError", "FormatError", "RelatumError", "SchemaError"),
     "relatum.evaluation.metrics": ("Scores", "evaluate"),
+    "relatum.extractor.extractor": ("Extractor",),
+    "relatum.extractor.result": ("Extraction",),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
     "relatum.types": (
         "Annotation",
@@ -57,6 +61,8 @@ __all__ = [
     "Document",
     "Entity",
     "Example",
+    "Extraction",
+    "Extractor",
     "FormatError",
     "Prediction",
     "Relation",

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.data.windows import make_windows, merge_windows, window_examples
+from relatum.data.documents import map_spans
+from relatum.data.windows import make_windows, merge_relations, merge_windows, window_examples
 from relatum.errors import RelatumError
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
@@ -33,7 +34,7 @@ def test_windows_share_fewer_words_where_they_would_not_advance() -> None:
 def test_windows_name_a_word_that_no_window_holds() -> None:
     with pytest.raises(RelatumError, match=r"word 2 of the sentence is cut into 9 pieces.*at most 8 at once; split"):
         make_windows([1, 9, 1], 8, 5, 1)
-    with pytest.raises(RelatumError, match=r"word 2 of the sentence, '(xy){20}'…, is cut into 9 pieces"):
+    with pytest.raises(RelatumError, match=r"word 2 of the sentence, '(xy){25}'…, is cut into 9 pieces"):
         make_windows([1, 9, 1], 8, 5, 1, ["a", "xy" * 30, "b"])
 
 
@@ -142,6 +143,27 @@ def test_merge_leaves_given_entities_that_overlap_in_one_window() -> None:
     given = Annotation((outer, inner, split), (Relation(inner, split, "r"),))
     merged = merge_windows([(Span(0, 6), given), (Span(2, 8), Annotation((entity(0, 1),)))], 8)
     assert merged == Annotation((split, outer, inner), given.relations)
+
+
+def test_merge_of_relations_keeps_entities_that_share_words_across_windows() -> None:
+    """[0, 4) is only in the first window and [3, 6) only in the second, where `merge_windows` would choose."""
+    first, second, both = entity(0, 4), entity(3, 6), Entity(Span(2, 3), "X", id="T1")
+
+    def window(start: int, end: int, *pairs: tuple[Entity, Entity, str, float]) -> tuple[Span, Annotation]:
+        relations = tuple(Relation(head, tail, label, score) for head, tail, label, score in pairs)
+        ends = tuple(dict.fromkeys(one for relation in relations for one in (relation.head, relation.tail)))
+        return Span(start, end), map_spans(Annotation(ends, relations), lambda span: span.shift(-start))
+
+    windows = [
+        window(0, 5, (first, both, "r", 0.5), (entity(2, 3, "X"), entity(3, 4), "q", 0.6)),
+        window(2, 7, (second, both, "r", 0.4), (entity(2, 3, "X"), entity(3, 4), "r", 0.7)),
+    ]
+    given = [both, second, first, entity(3, 4)]
+    merged = merge_relations(windows, given)
+    expected = [(first, both, "r", 0.5), (both, entity(3, 4), "r", 0.7), (second, both, "r", 0.4)]
+    assert [(one.head, one.tail, one.label, one.score) for one in merged] == expected
+    assert merged[1].head is both
+    assert merge_relations([], given) == ()
 
 
 def test_merge_of_nothing_is_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -229,6 +231,44 @@ def test_given_entities_that_share_words_keep_their_relations_in_windows() -> No
 def test_given_entity_outside_its_sentence_is_refused() -> None:
     with pytest.raises((ValueError, RelatumError), match="does not fit"):
         make_extractor().predict([sentence("Mara left")], [[Entity(Span(1, 3), "Loc"), Entity(Span(0, 1), "Peop")]])
+
+
+@pytest.mark.parametrize("given", [[], [[]], [[], [], []]], ids=str)
+def test_given_entities_must_be_as_many_lists_as_sentences(given: list[list[Entity]]) -> None:
+    with pytest.raises(ValueError, match=f"entities of {len(given)} sentences for 2 sentences; give a list for each"):
+        make_extractor().predict([sentence("Mara left"), sentence("Tom came")], given)
+
+
+@pytest.mark.parametrize("max_cells", [10_000, 16])
+def test_given_entities_keep_their_ids_in_relations(max_cells: int) -> None:
+    extractor = make_extractor(f"extraction.max_cells={max_cells}", "extraction.overlap=2")
+    words = "Mara Ilves left Oldhaven for Port Amsel".split()
+    given = [Entity(Span(place, place + 1), "Loc", id=f"T{place}") for place in range(len(words))]
+    found = extractor.predict([Sentence(tuple(words))], [given])[0].found
+    assert found.relations
+    for relation in found.relations:
+        assert relation.head is given[relation.head.span.start]
+        assert relation.tail is given[relation.tail.span.start]
+
+
+def test_word_that_the_encoder_cannot_hold_is_named_with_the_cure() -> None:
+    """Also in the middle of many texts."""
+
+    class Narrow:
+        max_pieces = 8
+
+        def count_pieces(self, words: Sequence[str]) -> list[int]:
+            return [len(word) for word in words]
+
+    extractor = make_extractor()
+    narrow = Extractor(replace(extractor.model, encoder=Narrow()))  # type: ignore[arg-type]
+    with pytest.raises(RelatumError, match=rf"word 2 of the sentence, '{'x' * 50}'…, .* at most 8 .*split or shorten"):
+        list(narrow.pipe(["Mara", f"Mara {'x' * 1000} left", "Mara"]))
+
+
+def test_word_of_very_many_characters_is_read() -> None:
+    text = f"Mara Ilves {'a' * 20_000} left Oldhaven. " + "She came from Port Amsel. " * 50
+    assert_sound(make_extractor()(text), text)
 
 
 def test_predicted_entities_given_back_have_the_same_relations() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-from relatum.layers.characters import CharacterLSTM
+from relatum.layers.characters import CharacterLSTM, Spelling
 
 WIDTH = 6
 WORDS = [[[2, 3, 4, 5], [6], [3, 3]], [[7, 2]]]
@@ -18,15 +20,16 @@ def make_lstm(dropout: float = 0.0) -> CharacterLSTM:
     return CharacterLSTM(9, WIDTH, dropout).double()
 
 
-def pad(n_words: int, n_characters: int, noise: int = 0) -> tuple[Tensor, Tensor]:
-    characters = torch.full((2, n_words, n_characters), noise)
-    counts = torch.zeros(2, n_words, dtype=torch.long)
-    for row, words in enumerate(WORDS):
-        for place, word in enumerate(words):
-            characters[row, place] = 0
-            characters[row, place, : len(word)] = torch.tensor(word)
-            counts[row, place] = len(word)
-    return characters, counts
+def spell(n_words: int = 3, sentences: list[list[list[int]]] = WORDS) -> Spelling:
+    """Each word by itself, in the order of the sentences."""
+    words = [word for sentence in sentences for word in sentence]
+    numbers = iter(range(1, len(words) + 1))
+    places = [[next(numbers) for _ in sentence] + [0] * (n_words - len(sentence)) for sentence in sentences]
+    return Spelling.pack(
+        torch.tensor([character for word in words for character in word], dtype=torch.long),
+        torch.tensor([len(word) for word in words], dtype=torch.long),
+        torch.tensor(places, dtype=torch.long),
+    )
 
 
 def alone(lstm: CharacterLSTM, word: list[int]) -> Tensor:
@@ -38,38 +41,77 @@ def alone(lstm: CharacterLSTM, word: list[int]) -> Tensor:
 
 def test_batch_equals_running_each_word_alone() -> None:
     lstm = make_lstm()
-    found = lstm(*pad(3, 4))
+    found = lstm(spell())
     assert found.shape == (2, 3, WIDTH)
     for row, words in enumerate(WORDS):
         for place, word in enumerate(words):
             torch.testing.assert_close(found[row, place], alone(lstm, word), rtol=1e-12, atol=1e-14)
 
 
+def test_spelling_has_the_characters_step_by_step_and_the_longest_word_first() -> None:
+    spelling = spell()
+    assert spelling.characters.tolist() == [2, 3, 7, 6, 3, 3, 2, 4, 5]
+    assert spelling.n_words.tolist() == [4, 2 + 1, 1, 1]
+    assert spelling.places.tolist() == [[1, 4, 2], [3, 0, 0]]
+
+
+def test_word_in_two_places_has_one_vector_that_learns_from_both() -> None:
+    lstm = make_lstm()
+    twice = Spelling.pack(torch.tensor([3, 4, 5]), torch.tensor([1, 2]), torch.tensor([[2, 1, 2], [0, 2, 0]]))
+    found = lstm(twice)
+    for row, place in ((0, 0), (0, 2), (1, 1)):
+        torch.testing.assert_close(found[row, place], alone(lstm, [4, 5]), rtol=1e-12, atol=1e-14)
+    weights = lstm.embedding.weight
+    once = Spelling.pack(torch.tensor([3, 4, 5, 4, 5, 4, 5]), torch.tensor([1, 2, 2, 2]), torch.tensor([[1, 2, 3, 4]]))
+    torch.testing.assert_close(
+        torch.autograd.grad(found.sum(), weights),
+        torch.autograd.grad(lstm(once).sum(), weights),
+        rtol=1e-12,
+        atol=1e-14,
+    )
+
+
+def test_nothing_to_spell_gives_zeros() -> None:
+    found = make_lstm()(spell(2, [[], []]))
+    assert found.shape == (2, 2, WIDTH)
+    assert found.dtype == torch.float64
+    assert found.abs().max() == 0
+
+
+@given(st.lists(st.lists(st.lists(st.integers(1, 8), min_size=1, max_size=9), max_size=4), min_size=1, max_size=3))
+def test_words_of_any_lengths_equal_running_each_alone(sentences: list[list[list[int]]]) -> None:
+    lstm = make_lstm()
+    found = lstm(spell(4, sentences))
+    for row, words in enumerate(sentences):
+        for place, word in enumerate(words):
+            torch.testing.assert_close(found[row, place], alone(lstm, word), rtol=1e-12, atol=1e-14)
+        assert not found[row, len(words) :].any()
+
+
 def test_padding_words_have_zero_vectors() -> None:
-    found = make_lstm()(*pad(3, 4))
+    found = make_lstm()(spell())
     assert found[1, 1:].abs().max() == 0
     assert found[1, 0].abs().min() > 0
 
 
 def test_more_padding_changes_nothing() -> None:
     lstm = make_lstm()
-    torch.testing.assert_close(lstm(*pad(5, 9))[:, :3], lstm(*pad(3, 4)), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(lstm(spell(5))[:, :3], lstm(spell()), rtol=1e-12, atol=1e-14)
 
 
 def test_backward_direction_starts_at_the_last_character_of_the_word() -> None:
     lstm = make_lstm()
-    characters, counts = pad(3, 4)
-    before = lstm(characters, counts)
-    characters[0, 0, 3] = 8
-    changed = (lstm(characters, counts) - before)[0, 0].abs()
+    before = lstm(spell())
+    after = lstm(spell(sentences=[[[2, 3, 4, 8], [6], [3, 3]], [[7, 2]]]))
+    changed = (after - before)[0, 0].abs()
     assert changed[: WIDTH // 2].min() > 0
     assert changed[WIDTH // 2 :].min() > 0
-    assert (lstm(characters, counts) - before)[0, 1:].abs().max() == 0
+    assert (after - before)[0, 1:].abs().max() == 0
 
 
 def test_padding_character_learns_nothing() -> None:
     lstm = make_lstm()
-    lstm(*pad(4, 6)).sum().backward()
+    lstm(spell(4)).sum().backward()
     grad = lstm.embedding.weight.grad
     assert grad is not None
     assert grad[0].abs().max() == 0
@@ -79,9 +121,9 @@ def test_padding_character_learns_nothing() -> None:
 
 def test_dropout_is_on_characters_only_while_training() -> None:
     lstm = make_lstm(dropout=0.5)
-    assert not torch.equal(lstm(*pad(3, 4)), lstm(*pad(3, 4)))
+    assert not torch.equal(lstm(spell()), lstm(spell()))
     lstm.eval()
-    torch.testing.assert_close(lstm(*pad(3, 4))[0, 0], alone(lstm, WORDS[0][0]), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(lstm(spell())[0, 0], alone(lstm, WORDS[0][0]), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("width", [2, 30])
@@ -89,4 +131,4 @@ def test_two_directions_share_the_width(width: int) -> None:
     lstm = CharacterLSTM(5, width, 0.0)
     assert lstm.lstm.hidden_size == width // 2
     assert lstm.lstm.bidirectional
-    assert lstm(torch.tensor([[[2]]]), torch.tensor([[1]])).shape == (1, 1, width)
+    assert lstm(spell(1, [[[2]]])).shape == (1, 1, width)

@@ -285,12 +285,64 @@ def test_unknown_config_key_is_refused(saved: Path) -> None:
     assert str(saved / "config.json") in str(caught.value)
 
 
+def assert_refused(model: Path, name: str, message: str) -> None:
+    """The error names the file, what is wrong with it and the cure."""
+    with pytest.raises(RelatumError) as caught:
+        load_model(model)
+    assert str(caught.value).startswith(f"{model / name}: ")
+    assert message in str(caught.value)
+    assert "copy the whole model again" in str(caught.value)
+
+
 @pytest.mark.parametrize("key", ["config", "encoder", "characters"])
 def test_missing_key_of_the_record_is_refused(saved: Path, key: str) -> None:
     edit(saved / "config.json", lambda record: record.pop(key))
-    with pytest.raises(RelatumError) as caught:
-        load_model(saved)
-    assert str(saved / "config.json") in str(caught.value)
+    assert_refused(saved, "config.json", f"found no {key!r}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("config", None, "found NoneType for 'config', expected dict"),
+        ("config", [], "found list for 'config', expected dict"),
+        ("config", {"model": 3}, "model: "),
+        ("config", {"model": {"width": "wide"}}, "model.width: "),
+        ("encoder", "bert", "found str for 'encoder', expected dict or null"),
+        ("encoder", {}, "found no 'name', expected str"),
+        ("encoder", {"name": "a", "sha256": 3, "inside": True}, "found int for 'sha256', expected str"),
+        ("encoder", {"name": "a", "sha256": "b", "inside": None}, "found NoneType for 'inside', expected bool"),
+        ("characters", "abc", "found str for 'characters', expected list or null"),
+        ("characters", ["a", 3], "found 3 as entry 2, expected strings that differ"),
+        ("characters", ["a", "b", "a"], "found 'a' as entry 3, expected strings that differ"),
+        ("characters", [["a"]], "found ['a'] as entry 1, expected strings that differ"),
+        ("characters", None, "do not fit config.json"),
+        ("weights_sha256", None, "found NoneType for 'weights_sha256', expected str"),
+        ("weights_sha256", "", "but config.json says"),
+    ],
+)
+def test_wrong_value_of_the_record_is_refused(saved: Path, key: str, value: object, message: str) -> None:
+    edit(saved / "config.json", lambda record: record.update({key: value}))
+    assert_refused(saved, "model.safetensors" if "config.json" in message else "config.json", message)
+
+
+def test_json_that_is_too_deep_is_refused(saved: Path) -> None:
+    (saved / "config.json").write_text("[" * 100_000)
+    assert_refused(saved, "config.json", "not valid JSON")
+
+
+@pytest.mark.parametrize("place", [-1, -1000, 2000])
+def test_flipped_bit_of_the_weights_is_refused(saved: Path, place: int) -> None:
+    path = saved / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert_refused(saved, "model.safetensors", "the weights have the sha256")
+
+
+def test_model_without_a_hash_of_its_weights_is_read(saved: Path, sentences: list[list[str]]) -> None:
+    expected = load_model(saved)
+    edit(saved / "config.json", lambda record: record.pop("weights_sha256"))
+    assert_same_outputs(expected, load_model(saved), sentences)
 
 
 def test_weights_of_another_shape_are_refused(saved: Path) -> None:
@@ -308,20 +360,26 @@ def test_schema_of_another_task_is_refused(saved: Path) -> None:
 
 def test_weights_without_the_word_vectors_are_refused(saved: Path) -> None:
     weights = load_file(saved / "model.safetensors")
-    del weights["embedder.words.vectors"]
-    save_file(weights, saved / "model.safetensors")
-    with pytest.raises(RelatumError) as caught:
-        load_model(saved)
-    assert str(saved / "model.safetensors") in str(caught.value)
+    vectors = weights.pop("embedder.words.vectors")
+    edit(saved / "config.json", lambda record: record.pop("weights_sha256"))
+    for one in (weights, {**weights, "embedder.words.vectors": vectors[:, 0].clone()}):
+        save_file(one, saved / "model.safetensors")
+        assert_refused(saved, "model.safetensors", "found no vectors for the words of words.json")
 
 
-@pytest.mark.parametrize("words", [["mara"], ["mara", "works", "tarn", "more"], ["mara", "mara", "tarn"], [1, 2, 3]])
-def test_words_that_do_not_fit_their_vectors_are_refused(saved: Path, words: list[object]) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mara"], "found 1 words, but model.safetensors has vectors for 3"),
+        (["mara", "works", "tarn", "more"], "found 4 words, but model.safetensors has vectors for 3"),
+        (["mara", "mara", "tarn"], "found 'mara' as entry 2, expected strings that differ"),
+        ([1, 2, 3], "found 1 as entry 1, expected strings that differ"),
+    ],
+)
+def test_words_that_do_not_fit_their_vectors_are_refused(saved: Path, words: list[object], message: str) -> None:
     """Fewer or more words than vectors would give words the vectors of others, or none at all."""
     (saved / "words.json").write_text(json.dumps(words))
-    with pytest.raises(RelatumError) as caught:
-        load_model(saved)
-    assert str(saved / "words.json") in str(caught.value)
+    assert_refused(saved, "words.json", message)
 
 
 def test_missing_words_are_refused(saved: Path) -> None:

@@ -53,10 +53,7 @@ def test_embedding_is_a_projection_of_all_that_is_read(make_model: Any, sentence
     assert embedder.characters is not None
     assert embedder.words is not None
     assert inputs.vectors is not None
-    joined = torch.cat(
-        (embedder.characters(inputs.characters, inputs.character_counts), embedder.words(inputs.words), inputs.vectors),
-        -1,
-    )
+    joined = torch.cat((embedder.characters(inputs.spelling), embedder.words(inputs.words), inputs.vectors), -1)
     expected = joined @ embedder.projection.weight.T + embedder.projection.bias
     torch.testing.assert_close(embedder(inputs), expected, rtol=1e-5, atol=1e-6)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from relatum.encoders.base import EncoderOutput
+from relatum.models.inputs import ModelInputs
 from relatum.models.model import Model
 
 SENTENCES = [["Mara", "works"], ["Tarn"]]
@@ -25,14 +27,63 @@ def test_words_are_looked_up_in_lower_case_and_characters_as_they_are(make_model
     assert inputs.words is not None
     assert inputs.words.tolist() == [[2, 1], [4, 0]]
     inputs = model.inputs([["Mara", "é"], ["am"]])
-    assert inputs.characters is not None
-    assert inputs.character_counts is not None
+    assert inputs.words is not None
+    assert inputs.spelling is not None
     capital, a, r, m = (model.characters.index(c) for c in "Marm")
     assert capital != m
     assert min(capital, a, r, m) >= 2
-    assert inputs.characters.tolist() == [[[capital, a, r, a], [1, 0, 0, 0]], [[a, m, 0, 0], [0, 0, 0, 0]]]
-    assert inputs.character_counts.tolist() == [[4, 1], [2, 0]]
-    assert inputs.characters.dtype == inputs.words.dtype == torch.long if inputs.words is not None else False
+    assert spelt(inputs) == [[(capital, a, r, a), (1,)], [(a, m), ()]]
+    assert inputs.spelling.characters.dtype == inputs.words.dtype == torch.long
+
+
+def spelt(inputs: ModelInputs) -> list[list[tuple[int, ...]]]:
+    """The characters of each word, read from the steps."""
+    spelling = inputs.spelling
+    assert spelling is not None
+    steps = spelling.characters.split(spelling.n_words.tolist())
+    words = [()] + [
+        tuple(int(step[n]) for step in steps if n < len(step)) for n in range(max(spelling.n_words, default=0))
+    ]
+    return [[words[number] for number in row] for row in spelling.places.tolist()]
+
+
+def test_equal_words_are_spelt_once_and_by_themselves_while_training(make_model: Any) -> None:
+    """Dropout is drawn for each."""
+    model: Model = make_model()
+    sentences = [["Mara", "saw", "Mara"], ["saw", "saw"]]
+    once = model.inputs(sentences)
+    model.network.train()
+    each = model.inputs(sentences)
+    assert once.spelling is not None
+    assert each.spelling is not None
+    assert spelt(once) == spelt(each)
+    assert once.spelling.places.tolist() == [[1, 2, 1], [2, 2, 0]]
+    assert each.spelling.places.tolist() == [[1, 3, 2], [4, 5, 0]]
+    model.network.eval()
+    found, expected = model.network(once), model.network(each)
+    torch.testing.assert_close(found.entity_logits, expected.entity_logits, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_words_without_characters_have_nothing_spelt(make_model: Any, training: bool) -> None:
+    model: Model = make_model()
+    model.network.train(training)
+    inputs = model.inputs([["", "Mara"], [""]])
+    assert [[len(word) for word in row] for row in spelt(inputs)] == [[0, 4], [0, 0]]
+    nothing = model.inputs([["", ""]])
+    assert spelt(nothing) == [[(), ()]]
+    assert torch.isfinite(model.network(nothing).entity_logits).all()
+
+
+def test_long_word_takes_no_room_beside_short_ones(make_model: Any) -> None:
+    """Padded to its length, 2,000 words would be 200 million characters."""
+    model: Model = make_model(encoder=False)
+    for training, n_characters in ((False, 100_000 + 4), (True, 100_000 + 1999 * 4)):
+        model.network.train(training)
+        spelling = model.inputs([["Mara"] * 1999 + ["a" * 100_000]]).spelling
+        assert spelling is not None
+        assert spelling.characters.numel() == n_characters
+        assert spelling.places.shape == (1, 2000)
 
 
 def test_words_keep_their_case_where_asked(make_model: Any) -> None:
@@ -75,7 +126,8 @@ def test_features_that_are_given_are_not_computed_again(make_model: Any) -> None
 def test_what_a_model_does_not_use_is_left_out(make_model: Any) -> None:
     model: Model = make_model("characters.kind=none", encoder=False)
     inputs = model.inputs(SENTENCES)
-    assert inputs.characters is inputs.character_counts is inputs.vectors is inputs.attention_maps is None
+    assert inputs.spelling is None
+    assert inputs.vectors is inputs.attention_maps is None
     assert make_model(words=False).inputs(SENTENCES).words is None
     for override in ("table.attention_maps=false", "table.kind=none"):
         inputs = make_model(override).inputs(SENTENCES)
@@ -98,11 +150,11 @@ def test_features_in_half_precision_are_read(make_model: Any) -> None:
     assert torch.equal(found.relation_logits, expected.relation_logits)
 
 
-def test_moving_keeps_the_character_counts_where_they_are(make_model: Any) -> None:
+def test_moving_keeps_the_numbers_of_words_where_they_are(make_model: Any) -> None:
     model: Model = make_model()
     moved = model.inputs(SENTENCES).to("meta")
     assert moved.mask.device.type == "meta"
-    assert moved.characters is not None
-    assert moved.characters.device.type == "meta"
-    assert moved.character_counts is not None
-    assert moved.character_counts.device.type == "cpu"
+    assert moved.spelling is not None
+    assert moved.spelling.characters.device.type == "meta"
+    assert moved.spelling.places.device.type == "meta"
+    assert moved.spelling.n_words.device.type == "cpu"

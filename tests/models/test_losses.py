@@ -106,6 +106,18 @@ def test_ignored_words_and_cells_learn_nothing(make_model: Any, examples: list[E
     assert torch.equal(of_cells.abs().sum(-1) > 0, labels.relation_tags != IGNORED)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_loss_is_computed_in_single_precision_or_in_the_double_of_its_scores(dtype: torch.dtype) -> None:
+    labels = Labels(torch.tensor([[0, 1]]), torch.zeros(1, 2, 2, dtype=torch.long))
+    logits = torch.tensor([[[0.1, 0.7], [1.3, -0.2]]], dtype=torch.float64).to(dtype)
+    loss = joint_loss(Outputs(logits, torch.ones(1, 2, 2, 3, dtype=dtype), ()), labels, TrainingConfig())
+    assert loss.total.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    rows: list[list[float]] = logits[0].tolist()
+    tolerance = 1e-14 if dtype == torch.float64 else 1e-6
+    assert loss.entity.item() == pytest.approx(loss_of(rows[0], 0) + loss_of(rows[1], 1), rel=tolerance)
+    assert loss.relation.item() == pytest.approx(4 * log(3), rel=tolerance)
+
+
 def test_without_relation_scores_the_relation_loss_is_zero() -> None:
     labels = Labels(torch.tensor([[0, 1]]), torch.zeros(1, 2, 2, dtype=torch.long))
     loss = joint_loss(Outputs(torch.zeros(1, 2, 2), None, ()), labels, TrainingConfig())

@@ -24,8 +24,8 @@ def test_training_learns_a_small_corpus_by_heart(
         "model.dropout=0",
         "model.width=32",
         "characters.width=16",
-        "training.learning_rate=4e-3",
-        "training.steps=300",
+        "training.learning_rate=8e-3",
+        "training.steps=350",
         "training.evaluate_every=50",
     )
     small, record = start(config)

@@ -64,12 +64,13 @@ def join(prefix: str, name: str) -> str:
 def nearest(name: str, valid: Sequence[str]) -> str:
     """A hint at the valid name most like a wrong one, as a whole or in its last part; empty where none is like it."""
 
-    def likeness(other: str) -> float:
+    def likeness(other: str) -> tuple[float, float]:
         pairs = ((name, other), (name.rpartition(".")[2], other.rpartition(".")[2]))
-        return max(SequenceMatcher(None, *pair).ratio() for pair in pairs)
+        whole, last = (SequenceMatcher(None, *pair).ratio() for pair in pairs)
+        return whole, last
 
-    best = max(valid, key=likeness)
-    return f" (did you mean {best}?)" if likeness(best) >= 0.6 else ""
+    best = max(valid, key=lambda other: sum(likeness(other)))
+    return f" (did you mean {best}?)" if max(likeness(best)) >= 0.6 else ""
 
 
 _SCALARS: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}

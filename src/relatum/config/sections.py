@@ -195,7 +195,7 @@ class TableConfig(Section):
     )
     pairing: Literal["two-step", "one-step"] = Field(
         default="two-step",
-        description="How attention maps join a pair of words: by a second layer, or in the first (equation 10).",
+        description="How attention maps join a pair of words: by a second layer, or in the first (equation 11).",
     )
 
 

@@ -37,7 +37,7 @@ def dump_config(
 
 
 def _comment(text: str) -> list[str]:
-    return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
+    return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _line(key: Key, origin: str | None) -> str:

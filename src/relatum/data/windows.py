@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
@@ -10,6 +10,9 @@ from math import inf
 from relatum.data.documents import map_spans
 from relatum.errors import RelatumError, printable
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
+
+_SHOWN = 50
+"""How many characters of a word an error shows."""
 
 
 def make_windows(
@@ -53,7 +56,7 @@ def _too_long(place: int, count: int, max_pieces: int, words: Sequence[str] | No
     shown = ""
     if words is not None:
         word = printable(words[place])
-        shown = f", {word[:40]!r}{'…' if len(word) > 40 else ''},"
+        shown = f", {word[:_SHOWN]!r}{'…' if len(word) > _SHOWN else ''},"
     return RelatumError(
         f"word {place + 1} of the sentence{shown} is cut into {count} pieces, but the encoder reads at most "
         f"{max_pieces} at once; split or shorten the word, or use a model whose encoder reads more"
@@ -87,17 +90,28 @@ def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) 
             candidate.margin = max(candidate.margin, _margin(entity.span, window, n_words))
             candidate.windows.add(number)
     kept = _without_conflicts(candidates.values())
+    return Annotation(tuple(sorted(kept.values(), key=_place)), _best((one for _, one in moved), kept))
+
+
+def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Sequence[Entity]) -> tuple[Relation, ...]:
+    """The relations between known entities that were found in the windows of a sentence, as `merge_windows` has them.
+
+    All entities stay, whichever words they share.
+    """
+    known = {one: one for one in reversed(entities)}  # of equal ones the first
+    return _best((_shift(annotation, window.start) for window, annotation in annotations), known)
+
+
+def _best(annotations: Iterable[Annotation], kept: Mapping[Entity, Entity]) -> tuple[Relation, ...]:
+    """The relations between entities that stay, of several with the same ends the one with the highest score."""
     best: dict[tuple[Entity, Entity], Relation] = {}
-    for _, one in moved:
-        for relation in one.relations:
+    for annotation in annotations:
+        for relation in annotation.relations:
             if relation.head in kept and relation.tail in kept:
                 head, tail = kept[relation.head], kept[relation.tail]
                 mapped = Relation(head, tail, relation.label, relation.score, relation.id)
                 best[head, tail] = max(best.get((head, tail), mapped), mapped, key=_score)
-    return Annotation(
-        tuple(sorted(kept.values(), key=_place)),
-        tuple(sorted(best.values(), key=lambda relation: (_place(relation.head), _place(relation.tail)))),
-    )
+    return tuple(sorted(best.values(), key=lambda relation: (_place(relation.head), _place(relation.tail))))
 
 
 def _without_conflicts(candidates: Iterable[_Candidate]) -> dict[Entity, Entity]:

@@ -98,7 +98,8 @@ class Bert(Backbone):
 
     def outputs(self, pieces: Tensor, mask: Tensor, want_attention: bool) -> Iterator[LayerOutput]:
         length = pieces.shape[1]
-        hidden = self.norm(self.pieces(pieces) + self.segments.weight[0] + self.positions.weight[:length])
+        found = self.pieces(pieces).to(self.positions.weight.dtype)
+        hidden = self.norm(found + self.segments.weight[0] + self.positions.weight[:length])
         yield LayerOutput(hidden, None)
         for layer in self.layers:
             hidden, attention = layer(hidden, mask[:, None, None, :], want_attention)
@@ -150,7 +151,11 @@ class _Attention(nn.Module):
 
 
 def load_bert(folder: Path, shape: BertShape) -> Bert:
-    """The BERT in a Hugging Face folder, in float32 whatever the precision of the file."""
+    """The BERT in a Hugging Face folder, computing in float32 whatever the precision of the file.
+
+    The vectors of pieces stay as they are stored and are widened when looked up: they are half of a small model, and
+    widening all of them is a good part of what loading takes.
+    """
     path = folder / WEIGHTS
     try:
         stored = load_file(path)
@@ -166,7 +171,8 @@ def load_bert(folder: Path, shape: BertShape) -> Bert:
         if weights[name].shape != value.shape:
             found, expected = tuple(weights[name].shape), tuple(value.shape)
             raise RelatumError(f"{path}: {name} has the shape {found}, but config.json says {expected}")
-    model.load_state_dict({name: weights[name].float() for name in wanted}, assign=True)
+    widened = {name: weights[name] if name == "pieces.weight" else weights[name].float() for name in wanted}
+    model.load_state_dict(widened, assign=True)
     return model.requires_grad_(False).eval()
 
 

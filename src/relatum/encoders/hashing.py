@@ -12,13 +12,13 @@ _CONFIGS = ("config.json", "model.safetensors.index.json", "*options.json")
 
 def weights_hash(folder: Path) -> str:
     """The sha256 of the weights of an encoder; where they are in several files, that of their hashes in order."""
-    hashes = [_file_hash(path) for path in _weights(folder)]
+    hashes = [file_hash(path) for path in _weights(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
 def files_hash(folder: Path) -> str:
     """A hash of all files of an encoder that have a say in its features."""
-    return hashlib.sha256(" ".join(_file_hash(path) for path in encoder_files(folder)).encode()).hexdigest()
+    return hashlib.sha256(" ".join(file_hash(path) for path in encoder_files(folder)).encode()).hexdigest()
 
 
 def encoder_files(folder: Path) -> list[Path]:
@@ -38,6 +38,7 @@ def _weights(folder: Path) -> list[Path]:
     raise RelatumError(f"{folder} holds no weights: expected model.safetensors, or weights.hdf5 of an ELMo")
 
 
-def _file_hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
+    """The sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

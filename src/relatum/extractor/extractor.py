@@ -13,12 +13,13 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.data.documents import map_spans
 from relatum.data.splitting import make_splitter
-from relatum.data.windows import make_windows, merge_windows
+from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.decoding.sentence import decode_sentence
 from relatum.errors import RelatumError
 from relatum.extractor.result import Extraction
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.model import Model
+from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
 
 CHUNK = 16
@@ -66,7 +67,14 @@ class Extractor:
     def predict(
         self, sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]] | None = None
     ) -> list[Prediction]:
-        """What is in each sentence, in words; where entities are given, only relations are looked for between them."""
+        """What is in each sentence, in words.
+
+        Where entities are given, a list for each sentence, they are returned and only relations are looked for, between
+        them. They may share words, but must lie inside their sentence. Two that no window of a long sentence holds
+        together have no relation.
+        """
+        if entities is not None:
+            _check_given(sentences, entities)
         windows = [
             _Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
         ]
@@ -82,9 +90,10 @@ class Extractor:
         predictions = []
         for number, sentence in enumerate(sentences):
             parts = sorted(found[number], key=lambda part: part[0])
-            annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, len(sentence))
             if entities is not None:
-                annotation = Annotation(tuple(entities[number]), annotation.relations)
+                annotation = Annotation(tuple(entities[number]), merge_relations(parts, entities[number]))
+            else:
+                annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, len(sentence))
             predictions.append(Prediction(sentence, annotation))
         return predictions
 
@@ -104,8 +113,10 @@ class Extractor:
         network = self.model.network
         was_training = network.training
         network.eval()
-        outputs = network(self.model.inputs(sentences))
-        network.train(was_training)
+        try:
+            outputs = network(self.model.inputs(sentences))
+        finally:
+            network.train(was_training)
         of_words = torch.softmax(outputs.entity_logits.float(), -1).cpu().numpy()
         of_cells = None
         if outputs.relation_logits is not None:
@@ -163,6 +174,18 @@ class _Window:
 
     sentence: int
     span: Span
+
+
+def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
+    """Refuse given entities that are not those of the sentences."""
+    if len(entities) != len(sentences):
+        raise ValueError(
+            f"got the entities of {len(entities)} sentences for {len(sentences)} sentences; give a list for each, "
+            f"an empty one where there are none"
+        )
+    for sentence, given in zip(sentences, entities, strict=True):
+        for entity in given:
+            check_fit(entity, len(sentence))
 
 
 def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class TableGuidedScores(nn.Module):
-    """f(Q_i, K_j) = U · T_ij for every attention head (equation 7); no bias, no scaling."""
+    """f(Q_i, K_j) = U · T_ij for every attention head (equation 8); no bias, no scaling."""
 
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class TableGuidedScores(nn.Module):
 
 
 class DotProductScores(nn.Module):
-    """Scaled dot products of queries and keys, for the settings without a table to read (section 6.4.1)."""
+    """Scaled dot products of queries and keys, for the settings without a table to read (section 6.5.1)."""
 
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class SelfAttention(nn.Module):
 
 
 class SequenceLayer(nn.Module):
-    """S_l from S_{l−1} and T_l (equations 8 and 9): attention and a feed-forward network, added and normalised."""
+    """S_l from S_{l−1} and T_l (equations 9 and 10): attention and a feed-forward network, added and normalised."""
 
     def __init__(self, attention: SelfAttention, width: int, feedforward_width: int, dropout: float) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from relatum.kernels.md_gru import CellSpec, Direction, Weights, md_gru
 
 
 class MDRNN(nn.Module):
-    """Contextualises a table (equations 3 to 5, appendix A); the width is divided among the directions."""
+    """Contextualises a table (equations 3 to 6, appendix A); the width is divided among the directions."""
 
     def __init__(self, input_width: int, width: int, directions: Sequence[Direction], spec: CellSpec) -> None:
         super().__init__()

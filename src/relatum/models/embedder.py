@@ -45,9 +45,7 @@ class TextEmbedder(nn.Module):
         """(batch, words, width)"""
         parts = []
         if self.characters is not None:
-            assert inputs.characters is not None
-            assert inputs.character_counts is not None
-            parts.append(self.characters(inputs.characters, inputs.character_counts))
+            parts.append(self.characters(inputs.spelling))
         if self.words is not None:
             parts.append(self.words(inputs.words))
         if inputs.vectors is not None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from relatum.layers.characters import Spelling
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
@@ -16,10 +18,8 @@ class ModelInputs:
     """(batch, words), true where there is a word."""
     words: Tensor | None = None
     """(batch, words): indices into the word vectors."""
-    characters: Tensor | None = None
-    """(batch, words, characters): indices of characters, 0 after the last."""
-    character_counts: Tensor | None = None
-    """(batch, words): how many characters each word has; always on the CPU."""
+    spelling: Spelling | None = None
+    """The characters of the words."""
     vectors: Tensor | None = None
     """(batch, words, width): the encoder's vectors."""
     attention_maps: Tensor | None = None
@@ -33,7 +33,7 @@ class ModelInputs:
             self,
             mask=self.mask.to(device, non_blocking=True),
             words=move(self.words),
-            characters=move(self.characters),
+            spelling=None if self.spelling is None else self.spelling.to(device),
             vectors=move(self.vectors),
             attention_maps=move(self.attention_maps),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -22,7 +23,7 @@ class Loss:
 
 
 def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss:
-    """Equations 13 and 14: cross entropy over the words and over the cells, summed or averaged as configured."""
+    """Equations 14 and 15: cross entropy over the words and over the cells, summed or averaged as configured."""
     entity = _cross_entropy(outputs.entity_logits, labels.entity_tags, config)
     relation = entity.new_zeros(())
     if outputs.relation_logits is not None:
@@ -31,7 +32,9 @@ def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss
 
 
 def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
-    total = cross_entropy(logits.flatten(0, -2).float(), tags.flatten(), ignore_index=IGNORED, reduction="sum")
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    total = cross_entropy(logits.flatten(0, -2), tags.flatten(), ignore_index=IGNORED, reduction="sum")
     if config.loss == "sum":
         return total
     return total / (tags != IGNORED).sum().clamp(min=1)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.encoders.base import EncoderOutput, TextEncoder
+from relatum.layers.characters import Spelling
 from relatum.models.inputs import ModelInputs
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.vocabulary import Vocabulary
@@ -62,15 +63,15 @@ class Model:
         if features is not None:
             features = features.pad(n_words)
         lengths = torch.tensor([len(words) for words in sentences])
-        counts = characters = None
+        spelling = None
         if self.characters is not None:
-            characters, counts = _character_indices(sentences, n_words, self.characters)
+            # Dropout is drawn for every character of the text, so that while training each word is read by itself.
+            spelling = _spelling(sentences, n_words, self.characters, each_alone=self.network.training)
         maps = None if features is None or not self.config.table.attention_maps else features.attention_maps
         return ModelInputs(
             mask=torch.arange(n_words) < lengths.unsqueeze(1),
             words=None if self.words is None else _word_indices(sentences, n_words, self.words),
-            characters=characters,
-            character_counts=counts,
+            spelling=spelling,
             vectors=None if features is None else features.vectors,
             attention_maps=None if self.config.table.kind == "none" else maps,
         ).to(self.device)
@@ -81,15 +82,15 @@ def _word_indices(sentences: Sequence[Sequence[str]], n_words: int, vocabulary: 
     return torch.tensor([row + [0] * (n_words - len(row)) for row in rows])
 
 
-def _character_indices(
-    sentences: Sequence[Sequence[str]], n_words: int, vocabulary: Vocabulary
-) -> tuple[Tensor, Tensor]:
-    """Indices (batch, words, characters), and how many each word has."""
-    counts = torch.tensor([[len(word) for word in words] + [0] * (n_words - len(words)) for words in sentences])
-    longest = int(counts.max())
-    nothing = [0] * longest
-    indices = [
-        [vocabulary.indices(word) + nothing[len(word) :] for word in words] + [nothing] * (n_words - len(words))
-        for words in sentences
-    ]
-    return torch.tensor(indices), counts
+def _spelling(sentences: Sequence[Sequence[str]], n_words: int, vocabulary: Vocabulary, each_alone: bool) -> Spelling:
+    """The characters of the words: of each one that is there, or of each that is different."""
+    found = [word for words in sentences for word in words if word]
+    words = found if each_alone else list(dict.fromkeys(found))
+    known = {word: number for number, word in enumerate(words, 1)}
+    numbers = iter(range(1, len(words) + 1)) if each_alone else map(known.__getitem__, found)
+    places = [[next(numbers) if word else 0 for word in row] + [0] * (n_words - len(row)) for row in sentences]
+    return Spelling.pack(
+        torch.tensor(vocabulary.indices("".join(words)), dtype=torch.long),
+        torch.tensor([len(word) for word in words], dtype=torch.long),
+        torch.tensor(places, dtype=torch.long),
+    )

@@ -58,7 +58,7 @@ class TableSequenceNetwork(nn.Module):
         return self.score(sequence, table, tuple(states))
 
     def score(self, sequence: Tensor, table: Tensor | None, states: tuple[LayerState, ...] = ()) -> Outputs:
-        """The tags' scores (equations 11 and 12) of S_L and T_L, or of those of any other layer."""
+        """The tags' scores (equations 12 and 13) of S_L and T_L, or of those of any other layer."""
         table = None if table is None else self.dropout(table)
         if self.entities_on_diagonal:
             assert table is not None

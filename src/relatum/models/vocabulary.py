@@ -34,7 +34,10 @@ class Vocabulary:
         return self._index.get(entry.lower() if self.lower else entry, UNKNOWN)
 
     def indices(self, entries: Iterable[str]) -> list[int]:
-        return [self.index(entry) for entry in entries]
+        if self.lower:
+            return [self.index(entry) for entry in entries]
+        find = self._index.get  # every step asks for some thousand characters
+        return [find(entry, UNKNOWN) for entry in entries]
 
     def unknown_share(self, sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
         """How many words of the sentences are unknown, and how many there are."""

@@ -24,7 +24,7 @@ def md_gru(
     directions: Sequence[Direction],
     spec: CellSpec,
 ) -> Tensor:
-    """The states of every cell in every direction (equations 3 to 5): (B, N, N, D, H).
+    """The states of every cell in every direction (equations 3 to 6): (B, N, N, D, H).
 
     `inputs` is X_l, (B, N, N, X); `below` the states of the layer below, (B, N, N, D, H), each direction reading its
     own, or None for zero; `mask` is (B, N), true where there is a word. States are zero in cells that have none.

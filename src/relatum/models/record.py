@@ -1,0 +1,92 @@
+"""What the config.json of a model says, and whether a model's JSON is what it should be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from relatum._version import __version__
+from relatum.config import Config, load_record
+from relatum.errors import ConfigError, RelatumError
+
+FORMAT = 1
+"""The layout of a model's directory; a reader refuses one it does not know."""
+
+CURE = "copy the whole model again from where it was made, or train it again with relatum train"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderRecord:
+    """Which encoder a model was trained with, and whether the model holds it."""
+
+    name: str
+    sha256: str
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """The settings of a model, and what else it takes to build it."""
+
+    config: Config
+    encoder: EncoderRecord | None
+    characters: tuple[str, ...]
+    weights_sha256: str | None
+    """None in models that were made before it was written."""
+
+    @classmethod
+    def read(cls, path: Path) -> ModelRecord:
+        record = read_json(path)
+        if record.get("format") != FORMAT:
+            raise RelatumError(
+                f"{path}: found format {record.get('format')!r}, expected {FORMAT}; the model was made by relatum "
+                f"{record.get('relatum_version')}, this is {__version__}: install a version that can read it"
+            )
+        settings = _value(path, record, "config", dict)
+        try:
+            config = load_record(settings)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}\n{CURE}") from None
+        encoder = _value(path, record, "encoder", dict, NoneType)
+        if encoder is not None:
+            kinds = {"name": str, "sha256": str, "inside": bool}
+            encoder = EncoderRecord(**{key: _value(path, encoder, key, kind) for key, kind in kinds.items()})
+        characters = _value(path, record, "characters", list, NoneType) or ()
+        check_entries(path, characters)
+        sha256 = _value(path, record, "weights_sha256", str) if "weights_sha256" in record else None
+        return cls(config, encoder, tuple(characters), sha256)
+
+
+def _value(path: Path, record: dict[str, Any], key: str, *kinds: type) -> Any:
+    """A value that must be there and of one of the kinds."""
+    if key in record and isinstance(record[key], kinds):
+        return record[key]
+    found = f"{type(record[key]).__name__} for {key!r}" if key in record else f"no {key!r}"
+    expected = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
+    raise RelatumError(f"{path}: found {found}, expected {expected}; {CURE}")
+
+
+def check_entries(path: Path, entries: Sequence[object]) -> None:
+    """Refuse a vocabulary whose entries are not strings that differ."""
+    seen: set[str] = set()
+    for place, entry in enumerate(entries, 1):
+        if not isinstance(entry, str) or entry in seen:
+            raise RelatumError(f"{path}: found {entry!r:.50} as entry {place}, expected strings that differ; {CURE}")
+        seen.add(entry)
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The value in a file of a model, which must be of the kind."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RelatumError(f"{path}: {error.strerror}; a model is a directory made by relatum train") from None
+    except (ValueError, RecursionError) as error:
+        raise RelatumError(f"{path}: not valid JSON: {error}; {CURE}") from None
+    if not isinstance(value, kind):
+        raise RelatumError(f"{path}: found {type(value).__name__}, expected {kind.__name__}; {CURE}")
+    return value
