@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Several test processes share the machine: with one thread each they do not wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A slow or busy machine must not fail a property.
 settings.register_profile("relatum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("relatum")

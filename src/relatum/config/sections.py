@@ -267,7 +267,7 @@ class ExtractionConfig(Section):
 
     batch_size: Positive = Field(default=32, description="Sentences in a batch.")
     max_cells: Positive = Field(
-        default=65_536,
+        default=32_768,
         description="The most table cells in a batch; a sentence with more by itself is read in windows.",
     )
     overlap: NotNegative = Field(
