@@ -201,7 +201,7 @@ def test_doctor_reports_backends_that_cannot_run(monkeypatch: pytest.MonkeyPatch
         SimpleNamespace(name="triton", available=False, reason="no GPU"),
         SimpleNamespace(name="wavefront", available=True, reason="plain torch"),
     ]
-    vars(module).update(explain=lambda: backends, select=lambda device: "wavefront")
+    vars(module).update(explain=lambda: backends, select=lambda _: "wavefront")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     found = section("md-gru backends")
     assert (found["triton"].state, found["triton"].detail) == ("missing", "no GPU")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -96,6 +97,40 @@ def test_recordings_take_no_more_than_their_room_and_the_rest_runs_as_it_stands(
             run(recorder, 4, seed, name)
         run(recorder, 400, seed)
     assert [graph.n_replays for graph in recorded] == [3, 3]
+
+
+def test_recording_that_runs_out_of_memory_is_the_last_that_is_tried(
+    recorded: list[FakeGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, record, n_tried = Recorder(10_000), graphs._record, 0
+    for seed in range(3):
+        run(recorder, 4, seed)
+
+    def fail(work: Work, tensors: Sequence[Tensor | None]) -> graphs._Recording:
+        del work, tensors
+        nonlocal n_tried
+        n_tried += 1
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(graphs, "_record", fail)
+    for seed in range(5):
+        run(recorder, 5, seed)
+    monkeypatch.setattr(graphs, "_record", record)
+    for seed in range(5):
+        run(recorder, 6, seed)
+        run(recorder, 4, seed)
+    assert n_tried == 1
+    assert [graph.n_replays for graph in recorded] == [6]
+
+
+def test_threads_take_turns_with_a_recording(recorded: list[FakeGraph]) -> None:
+    recorder = Recorder(10_000)
+    for seed in range(3):
+        run(recorder, 64, seed)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(run, recorder, 64, seed) for seed in range(200)]:
+            done.result()
+    assert [graph.n_replays for graph in recorded] == [201]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")

@@ -266,9 +266,11 @@ class ExtractionConfig(Section):
     """How raw text is read with a trained model."""
 
     batch_size: Positive = Field(default=32, description="Sentences in a batch.")
-    max_cells: Positive = Field(
-        default=32_768,
-        description="The most table cells in a batch; a sentence with more by itself is read in windows.",
+    max_cells: Positive = Field(default=32_768, description="The most table cells in a batch.")
+    max_words: Positive = Field(
+        default=96,
+        description="The longest sentence that is read as a whole; a longer one is read in windows. A model finds less "
+        "in sentences much longer than those it was trained on.",
     )
     overlap: NotNegative = Field(
         default=32, description="The words that two neighbouring windows of a long sentence share."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from math import isqrt
@@ -16,6 +17,7 @@ from relatum.data.splitting import make_splitter
 from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.decoding.sentence import decode_sentence
 from relatum.errors import RelatumError
+from relatum.extractor.device import choose_device
 from relatum.extractor.result import Extraction
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.model import Model
@@ -24,6 +26,9 @@ from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Sp
 
 CHUNK = 16
 """How many batches of sentences are gathered before they are read: enough to put like lengths together."""
+
+OnProgress = Callable[[int, int], None]
+"""Told after every batch how many sentences have been read, and how many have been gathered so far."""
 
 
 class Extractor:
@@ -35,14 +40,13 @@ class Extractor:
 
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, device: torch.device | str | None = None) -> Extractor:
-        """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one."""
-        path = find_model(name_or_path)
-        if device is None:
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-            raise RelatumError(f"device {str(device)!r}: torch finds no GPU here; use 'cpu', or see relatum doctor")
+        """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one.
+
+        A name that comes with relatum is that model, whatever folders are here: "./news" is the folder.
+        """
+        path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
         card = path / "README.md"
-        return cls(load_model(path, device), card.read_text(encoding="utf-8") if card.exists() else "")
+        return cls(load_model(path, place), card.read_text(encoding="utf-8") if card.exists() else "")
 
     def save(self, path: str | Path) -> None:
         """Write the model to a new or empty directory."""
@@ -50,22 +54,48 @@ class Extractor:
 
     def __call__(self, text: str) -> Extraction:
         """What is in one text."""
+        if not isinstance(text, str):
+            raise TypeError(f"expected str, found {type(text).__name__}")
         return next(self.pipe([text]))
 
-    def pipe(self, texts: Iterable[str]) -> Iterator[Extraction]:
-        """What is in each text, in their order; many sentences are read at once, whichever text they are of."""
+    def pipe(
+        self, texts: Iterable[str], chunk: int | None = None, on_progress: OnProgress | None = None
+    ) -> Iterator[Extraction]:
+        """What is in each text, in their order; many sentences are read at once, whichever text they are of.
+
+        The first answer comes when `chunk` sentences, or as many texts, have been gathered: `CHUNK` batches where it is
+        not given. With 1 each text is answered before the next is asked for, as a live stream needs it.
+        """
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"expected a list of texts, or another iterable, found {type(texts).__name__}; put it in []")
+        if chunk is not None and chunk < 1:
+            raise ValueError(f"chunk is the number of sentences to gather; expected at least 1, found {chunk}")
+        return self._pipe(texts, chunk or CHUNK * self.model.config.extraction.batch_size, on_progress)
+
+    def _pipe(self, texts: Iterable[str], chunk: int, on_progress: OnProgress | None) -> Iterator[Extraction]:
         waiting: list[_Text] = []
-        n_sentences = 0
-        for text in texts:
+        n_read = n_waiting = 0
+
+        def progress(n_more: int, n_gathered: int) -> None:
+            if on_progress is not None:
+                on_progress(n_read + n_more, n_read + n_gathered)
+
+        for number, text in enumerate(texts, 1):
+            if not isinstance(text, str):
+                raise TypeError(f"text {number}: expected str, found {type(text).__name__}")
             waiting.append(self._split(text))
-            n_sentences += len(waiting[-1].sentences)
-            if max(n_sentences, len(waiting)) >= CHUNK * self.model.config.extraction.batch_size:
-                yield from self._read(waiting)
-                waiting, n_sentences = [], 0
-        yield from self._read(waiting)
+            n_waiting += len(waiting[-1].sentences)
+            if max(n_waiting, len(waiting)) >= chunk:
+                yield from self._read(waiting, progress)
+                n_read += n_waiting
+                waiting, n_waiting = [], 0
+        yield from self._read(waiting, progress)
 
     def predict(
-        self, sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]] | None = None
+        self,
+        sentences: Sequence[Sentence],
+        entities: Sequence[Sequence[Entity]] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> list[Prediction]:
         """What is in each sentence, in words.
 
@@ -80,6 +110,7 @@ class Extractor:
         ]
         found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
         settings = self.model.config.extraction
+        unread = Counter(window.sentence for window in windows)
         lengths = [window.span.width for window in windows]
         for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
@@ -87,6 +118,9 @@ class Extractor:
             words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
             for one, annotation in zip(members, self._annotate(words, given), strict=True):
                 found[one.sentence].append((one.span, annotation))
+            if on_progress is not None:
+                unread -= Counter(one.sentence for one in members)  # what comes to 0 is dropped
+                on_progress(len(sentences) - len(unread), len(sentences))
         predictions = []
         for number, sentence in enumerate(sentences):
             parts = sorted(found[number], key=lambda part: part[0])
@@ -100,7 +134,7 @@ class Extractor:
     def _windows(self, words: Sequence[str]) -> list[Span]:
         """The whole sentence, or overlapping parts of one that the encoder or the cell budget has no room for."""
         settings, encoder = self.model.config.extraction, self.model.encoder
-        max_words = max(1, isqrt(settings.max_cells))
+        max_words = max(1, min(settings.max_words, isqrt(settings.max_cells)))
         max_pieces = None if encoder is None else encoder.max_pieces
         pieces = [1] * len(words) if encoder is None else encoder.count_pieces(words)
         return make_windows(pieces, max_pieces, max_words, min(settings.overlap, max_words // 2), words)
@@ -142,8 +176,9 @@ class Extractor:
         ]
         return _Text(text, sentences)
 
-    def _read(self, texts: Sequence[_Text]) -> Iterator[Extraction]:
-        predictions = iter(self.predict([sentence for text in texts for sentence in text.sentences]))
+    def _read(self, texts: Sequence[_Text], on_progress: OnProgress) -> Iterator[Extraction]:
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        predictions = iter(self.predict(sentences, on_progress=on_progress))
         for text in texts:
             entities: list[Entity] = []
             relations: list[Relation] = []
@@ -201,11 +236,14 @@ def shipped_models() -> list[str]:
 
 
 def find_model(name_or_path: str | Path) -> Path:
-    """The directory of a model, by its path or by the name of one that comes with relatum."""
+    """The directory of a model, by its path or by the name of one that comes with relatum.
+
+    A name means the same wherever it is used: a folder of that name is "./news", or a `Path`.
+    """
     path = Path(name_or_path)
     names = shipped_models()
-    if str(name_or_path) in names and not (path / "config.json").exists():
-        return Path(str(files("relatum") / "pretrained" / "models" / str(name_or_path)))
+    if isinstance(name_or_path, str) and name_or_path in names:
+        return Path(str(files("relatum") / "pretrained" / "models" / name_or_path))
     if path.is_dir():
         return path
     known = ", ".join(names) or "none"

@@ -44,10 +44,7 @@ def label_example(example: Example, model: Model) -> ExampleLabels:
     relation_tags = torch.zeros(n_words, n_words, dtype=torch.long)
     for (row, column), tag in table.cells.items():
         relation_tags[row, column] = tag
-    if model.config.tagging.fill != "entire":
-        below = torch.ones(n_words, n_words, dtype=torch.bool).tril(-1)
-        filled = below if model.config.tagging.fill == "lower" else below.T
-        relation_tags[~filled] = IGNORED
+    relation_tags[~torch.from_numpy(model.table_tags.fill_mask(n_words))] = IGNORED
     if not model.config.training.diagonal_loss:
         relation_tags.fill_diagonal_(IGNORED)
     return ExampleLabels(torch.tensor(sequence.tags), relation_tags, len(sequence.lost), len(table.lost))

@@ -46,18 +46,23 @@ class Geometry:
     columns: Tensor
     """(cells,): row and column of each packed cell, for a network that starts at the first word of both."""
 
-    def order(self, directions: Sequence[Direction]) -> Tensor:
-        """(D, cells): the cell of the flattened table at which each direction finds its packed cells."""
+    def of(self, slot: Predecessor) -> Tensor:
+        """Where each packed cell finds its neighbour in the buffer of states."""
+        return self.up if slot == "up" else self.left
+
+    def order(self, directions: Sequence[Direction]) -> tuple[Tensor, Tensor]:
+        """(D, cells): at which cell of the flattened table each direction finds its packed cells, and the reverse."""
         last = self.n_words - 1
         orders = []
         for direction in directions:
             rows = self.rows if direction[0] == "n" else last - self.rows
             columns = self.columns if direction[1] == "w" else last - self.columns
             orders.append(rows * self.n_words + columns)
-        return torch.stack(orders)
+        order = torch.stack(orders)
+        return order, torch.argsort(order, 1)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def make_geometry(n_words: int, device: torch.device, recurrent: bool = True) -> Geometry:
     """The geometry of a table; the most recent ones are kept.
 

@@ -9,6 +9,7 @@ leaves the gradient of the recurrent weights to one large product at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import torch
@@ -19,46 +20,43 @@ from relatum.kernels.md_gru.geometry import Geometry, make_geometry
 from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
 
 
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """What a scan works on, packed: (D, cells, B, …). Gates and candidates are turned from one thing into another."""
+
+    gates: Tensor
+    """r, z, λ… and, where reset comes after the projection, v: as projected, then opened, then their gradients."""
+    candidate: Tensor
+    """u, then the candidate, then its gradient before the tanh."""
+    states: Tensor
+    """(D, slots, B, H): see `geometry`; zero before the scan."""
+    below: Tensor | None
+    mask: Tensor
+    recurrent: Tensor
+    """(D, sides · H, parts · H): the weights of the neighbours that are read."""
+    reset_first: Tensor | None
+    """(D, read slots · H, H): the weights of the candidate where reset comes before the projection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """What a backward scan is given, the gradient of the states, and what it fills."""
+
+    states: Tensor
+    below: Tensor | None
+    """What the states below are owed by way of λ, and of the candidate where reset comes first."""
+    reset_first: Tensor | None
+    """Added to."""
+
+
 class Steps(Protocol):
-    """How diagonals are computed, in one direction and in the other; all tensors are packed: (D, cells, B, …)."""
+    """How diagonals are computed, in one direction and in the other."""
 
-    def advance(
-        self,
-        gates: Tensor,
-        candidate: Tensor,
-        states: Tensor,
-        below: Tensor | None,
-        mask: Tensor,
-        recurrent: Tensor,
-        reset_first: Tensor | None,
-        geometry: Geometry,
-        spec: CellSpec,
-    ) -> None:
-        """Turn what was projected into gates and candidates, in place, and fill the buffer of states, which is zero.
+    def advance(self, buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
+        """Turn what was projected into gates and candidates, in place, and fill the states."""
 
-        `gates` holds r, z, λ… and, where reset comes after the projection, v; `candidate` holds u. `reset_first` are
-        the weights of the candidate where reset comes before.
-        """
-
-    def retreat(
-        self,
-        gates: Tensor,
-        candidate: Tensor,
-        states: Tensor,
-        below: Tensor | None,
-        mask: Tensor,
-        recurrent: Tensor,
-        reset_first: Tensor | None,
-        grad: Tensor,
-        grad_below: Tensor | None,
-        grad_reset_first: Tensor | None,
-        geometry: Geometry,
-        spec: CellSpec,
-    ) -> None:
-        """Turn gates and candidates into the gradients of what was projected, in place.
-
-        Fills `grad_below` with what the states below are owed by way of λ, and adds to `grad_reset_first`.
-        """
+    def retreat(self, buffers: Buffers, grads: Gradients, geometry: Geometry, spec: CellSpec) -> None:
+        """Turn gates and candidates into the gradients of what was projected, in place."""
 
 
 def scan(
@@ -74,7 +72,7 @@ def scan(
     n_batch, n_words = mask.shape
     width, n_directions = spec.width(weights), len(directions)
     geometry = make_geometry(n_words, inputs.device, bool(spec.recurrent))
-    order = geometry.order(directions)
+    order, inverse = geometry.order(directions)
     own = (spec.n_parts - 1) * width  # where the candidate's columns begin
 
     def rows(slots: Sequence[str]) -> Tensor:
@@ -83,13 +81,13 @@ def scan(
         kept = [part for slot, part in zip(spec.slots, parts, strict=True) if slot in slots]
         return torch.cat(kept, 1) if kept else weights.state[:, :0]
 
-    packed = _pack(inputs.flatten(1, 2).movedim(0, 1).expand(n_directions, -1, -1, -1), order)
+    packed = _reorder(inputs.flatten(1, 2).movedim(0, 1).expand(n_directions, -1, -1, -1), order, inverse)
     from_input = torch.baddbmm(weights.input_bias.unsqueeze(1), packed.flatten(1, 2), weights.input)
     read = tuple(slot for slot in spec.read if slot != "below" or below is not None)
     packed_below = None
     from_below = weights.state_bias.unsqueeze(1)
     if below is not None and "below" in read:
-        packed_below = _pack(below.flatten(1, 2).permute(2, 1, 0, 3), order)
+        packed_below = _reorder(below.flatten(1, 2).permute(2, 1, 0, 3), order, inverse)
         projection = rows(("below",))
         if spec.reset == "before":  # its part in the candidate waits for r
             projection = torch.cat((projection[..., :own], torch.zeros_like(projection[..., own:])), -1)
@@ -106,15 +104,10 @@ def scan(
         geometry,
         spec,
         steps,
+        torch.is_grad_enabled(),
     )
-    inverse = torch.argsort(order, 1)
     table = _reorder(states, inverse, order).permute(2, 1, 0, 3)
     return table.reshape(n_batch, n_words, n_words, n_directions, width)
-
-
-def _pack(table: Tensor, order: Tensor) -> Tensor:
-    """(D, cells, B, features) in the order of each direction."""
-    return _reorder(table, order, torch.argsort(order, 1))
 
 
 class _Reorder(torch.autograd.Function):
@@ -150,18 +143,20 @@ class _Scan(torch.autograd.Function):
         geometry: Geometry,
         spec: CellSpec,
         steps: Steps,
+        keep: bool,
     ) -> Tensor:
         width = from_input.shape[-1] // spec.n_parts
         own = from_input.shape[-1] - width
         candidate = from_input[..., own:].contiguous()
         if reset_first is None:
-            gates = from_below.clone(memory_format=torch.contiguous_format)
+            # Nobody else looks at the projection, but autograd, where there is any, forbids to write over it.
+            gates = from_below.clone(memory_format=torch.contiguous_format) if keep else from_below.contiguous()
             gates[..., :own] += from_input[..., :own]
         else:
             gates = from_input[..., :own] + from_below[..., :own]
             candidate = candidate + from_below[..., own:]
         states = gates.new_zeros(gates.shape[0], geometry.n_slots, gates.shape[2], width)
-        steps.advance(gates, candidate, states, below, mask, recurrent, reset_first, geometry, spec)
+        steps.advance(Buffers(gates, candidate, states, below, mask, recurrent, reset_first), geometry, spec)
         ctx.save_for_backward(gates, candidate, states, below, mask, recurrent, reset_first)
         ctx.rest = geometry, spec, steps
         return states.index_select(1, geometry.states)
@@ -173,31 +168,20 @@ class _Scan(torch.autograd.Function):
         geometry, spec, steps = cast("tuple[Geometry, CellSpec, Steps]", ctx.rest)
         # The buffers become gradients in place; the saved ones stay, in case the graph is used again.
         gates, candidate = gates.clone(), candidate.clone()
-        grad_below = None if below is None else torch.empty_like(below)
-        grad_reset_first = None if reset_first is None else torch.zeros_like(reset_first)
-        steps.retreat(
-            gates,
-            candidate,
-            states,
-            below,
-            mask,
-            recurrent,
-            reset_first,
+        grads = Gradients(
             grad.contiguous(),
-            grad_below,
-            grad_reset_first,
-            geometry,
-            spec,
+            None if below is None else torch.empty_like(below),
+            None if reset_first is None else torch.zeros_like(reset_first),
         )
+        steps.retreat(Buffers(gates, candidate, states, below, mask, recurrent, reset_first), grads, geometry, spec)
         grad_recurrent = None
         if spec.recurrent:
-            places = [geometry.up if slot == "up" else geometry.left for slot in spec.recurrent]
-            neighbours = torch.cat([states.index_select(1, place) for place in places], -1)
+            neighbours = torch.cat([states.index_select(1, geometry.of(slot)) for slot in spec.recurrent], -1)
             grad_recurrent = neighbours.flatten(1, 2).mT @ gates.flatten(1, 2)
         own = (spec.n_parts - 1) * states.shape[-1]
         grad_input = torch.cat((gates[..., :own], candidate), -1)
         from_below = gates if reset_first is None else grad_input
-        return grad_input, from_below, grad_below, None, grad_recurrent, grad_reset_first, None, None, None
+        return grad_input, from_below, grads.below, None, grad_recurrent, grads.reset_first, None, None, None, None
 
 
 _reorder = cast("Callable[..., Tensor]", _Reorder.apply)

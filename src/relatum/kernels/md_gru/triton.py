@@ -14,10 +14,8 @@ from torch import Tensor
 
 from relatum.kernels.graphs import Recorder
 from relatum.kernels.md_gru.geometry import Geometry
+from relatum.kernels.md_gru.scan import Buffers, Gradients
 from relatum.kernels.md_gru.spec import CellSpec
-
-_MAX_BYTES = 12 * 2**30
-"""What the tensors of recorded scans may take."""
 
 _ROWS = 4
 """Rows of a block: with their hidden units, enough work for four warps."""
@@ -27,77 +25,60 @@ class TritonSteps:
     """See `scan.Steps`; the scan over a table is recorded for each shape, since its kernels are many and short."""
 
     def __init__(self) -> None:
-        self._recorder = Recorder(_MAX_BYTES)
+        self._recorder = Recorder()
 
-    def advance(
-        self,
-        gates: Tensor,
-        candidate: Tensor,
-        states: Tensor,
-        below: Tensor | None,
-        mask: Tensor,
-        recurrent: Tensor,
-        reset_first: Tensor | None,
-        geometry: Geometry,
-        spec: CellSpec,
-    ) -> None:
-        assert reset_first is None
-        tensors = gates, candidate, states, below, mask, recurrent
+    def advance(self, buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
+        assert buffers.reset_first is None
+        tensors = _tensors(buffers)
 
         def work(own: Sequence[Tensor | None]) -> None:
-            _advance(*own, geometry, spec)  # type: ignore[arg-type, call-arg]
+            _advance(_buffers(own), geometry, spec)
 
-        if gates.is_cuda:
+        if buffers.gates.is_cuda:
             self._recorder.run(("advance", spec), work, tensors, written=(0, 1, 2))
         else:
             work(tensors)
 
-    def retreat(
-        self,
-        gates: Tensor,
-        candidate: Tensor,
-        states: Tensor,
-        below: Tensor | None,
-        mask: Tensor,
-        recurrent: Tensor,
-        reset_first: Tensor | None,
-        grad: Tensor,
-        grad_below: Tensor | None,
-        grad_reset_first: Tensor | None,
-        geometry: Geometry,
-        spec: CellSpec,
-    ) -> None:
-        assert reset_first is None
-        assert grad_reset_first is None
-        tensors = gates, candidate, states, below, mask, recurrent, grad, grad_below
+    def retreat(self, buffers: Buffers, grads: Gradients, geometry: Geometry, spec: CellSpec) -> None:
+        assert buffers.reset_first is None
+        tensors = *_tensors(buffers), grads.states, grads.below
 
         def work(own: Sequence[Tensor | None]) -> None:
-            _retreat(*own, geometry, spec)  # type: ignore[arg-type, call-arg]
+            *of_buffers, states, below = own
+            assert states is not None
+            _retreat(_buffers(of_buffers), Gradients(states, below, None), geometry, spec)
 
-        if gates.is_cuda:
+        if buffers.gates.is_cuda:
             self._recorder.run(("retreat", spec), work, tensors, written=(0, 1, 7))
         else:
             work(tensors)
 
 
-def _advance(
-    gates: Tensor,
-    candidate: Tensor,
-    states: Tensor,
-    below: Tensor | None,
-    mask: Tensor,
-    recurrent: Tensor,
-    geometry: Geometry,
-    spec: CellSpec,
-) -> None:
+def _tensors(buffers: Buffers) -> tuple[Tensor | None, ...]:
+    """The buffers in a row, as a recording wants them."""
+    return buffers.gates, buffers.candidate, buffers.states, buffers.below, buffers.mask, buffers.recurrent
+
+
+def _buffers(tensors: Sequence[Tensor | None]) -> Buffers:
+    gates, candidate, states, below, mask, recurrent = tensors
+    assert gates is not None
+    assert candidate is not None
+    assert states is not None
+    assert mask is not None
+    assert recurrent is not None
+    return Buffers(gates, candidate, states, below, mask, recurrent, None)
+
+
+def _advance(buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
     import triton
 
     from relatum.kernels.md_gru.triton_gates import forward_kernel
 
+    gates, candidate, states, below = buffers.gates, buffers.candidate, buffers.states, buffers.below
     n_directions, n_cells, n_batch, _ = gates.shape
     width, n_sides = candidate.shape[-1], len(spec.recurrent)
     # (D, H, sides · parts · H): a state times this is its part in all gates of both cells that read it.
-    weights = recurrent.unflatten(1, (n_sides, width)).permute(0, 2, 1, 3).flatten(2)
+    weights = buffers.recurrent.unflatten(1, (n_sides, width)).permute(0, 2, 1, 3).flatten(2)
     flat_states = states.flatten(1, 2)
     space = gates.new_empty(n_directions * (geometry.n_words + 1) * n_batch * weights.shape[-1])
     constants = _constants(spec, width)
@@ -113,7 +94,7 @@ def _advance(
             states,
             below if below is not None else states,
             projected,
-            mask,
+            buffers.mask,
             n_batch,
             n_rows,
             diagonal.cells.start * n_batch,
@@ -126,25 +107,15 @@ def _advance(
         )
 
 
-def _retreat(
-    gates: Tensor,
-    candidate: Tensor,
-    states: Tensor,
-    below: Tensor | None,
-    mask: Tensor,
-    recurrent: Tensor,
-    grad: Tensor,
-    grad_below: Tensor | None,
-    geometry: Geometry,
-    spec: CellSpec,
-) -> None:
+def _retreat(buffers: Buffers, grads: Gradients, geometry: Geometry, spec: CellSpec) -> None:
     import triton
 
     from relatum.kernels.md_gru.triton_gates import backward_kernel
 
+    gates, candidate, states, below = buffers.gates, buffers.candidate, buffers.states, buffers.below
     n_directions, n_cells, n_batch, _ = gates.shape
     width, n_sides = candidate.shape[-1], len(spec.recurrent)
-    weights = recurrent.mT.contiguous()
+    weights = buffers.recurrent.mT.contiguous()
     flat_gates = gates.flatten(1, 2)
     size = n_directions * geometry.n_words * n_batch * n_sides * width
     spaces = gates.new_empty(size), gates.new_empty(size)
@@ -161,9 +132,9 @@ def _retreat(
             candidate,
             states,
             below if below is not None else states,
-            mask,
-            grad,
-            grad_below if grad_below is not None else states,
+            buffers.mask,
+            grads.states,
+            grads.below if grads.below is not None else states,
             after,
             through,
             n_batch,
