@@ -133,6 +133,14 @@ def test_overlapping_gold_is_an_error_until_told_otherwise(trained: Path, tmp_pa
     assert "1 × overlapping entities left out" in result.stderr
 
 
+def test_missing_gpu_is_an_error(trained: Path, examples_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    arguments = [str(trained / "model"), str(examples_folder / "news"), "--device", "cuda"]
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, RelatumError)
+    assert str(error) == "device 'cuda': torch finds no GPU here; use 'cpu', or see relatum doctor"
+
+
 def test_unknown_model_and_part_are_errors(trained: Path, examples_folder: Path) -> None:
     with pytest.raises(RelatumError, match="no such model"):
         run("nowhere", examples_folder / "news")

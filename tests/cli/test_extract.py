@@ -7,9 +7,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -30,12 +30,13 @@ app.command()(extract)
 
 KNOWN = {"Mara": ("Peop", 0.9), "Oldhaven": ("Loc", 0.8), "Tarn": ("Org", 0.4), "Zoë": ("Peop", 0.7)}
 TEXT = "Mara of Tarn left Oldhaven."
+OnProgress = Callable[[int, int], None]
 
 
 class FakeExtractor:
-    """Knows some words, and relates the first to all others with the score 0.6."""
+    """Knows some words, and relates the first to all others with the score 0.6; a sentence is a line."""
 
-    loaded: tuple[str, str | None] | None = None
+    loaded: tuple[str, str] | None = None
     reads_ahead = 3
 
     def __call__(self, text: str) -> Extraction:
@@ -46,17 +47,20 @@ class FakeExtractor:
         relations = [Relation(found[0], other, "Knows", 0.6) for other in found[1:]]
         return Extraction.of(text, Annotation(tuple(found), tuple(relations)))
 
-    def pipe(self, texts: Iterable[str]) -> Iterator[Extraction]:
+    def pipe(self, texts: Iterable[str], on_progress: OnProgress) -> Iterator[Extraction]:
         waiting: list[str] = []
         for text in texts:
             waiting.append(text)
+            n_sentences = text.count("\n") + 1
+            for n_read in range(n_sentences):
+                on_progress(n_read + 1, n_sentences)
             if len(waiting) == self.reads_ahead:
                 yield from map(self, waiting)
                 waiting = []
         yield from map(self, waiting)
 
     @classmethod
-    def from_pretrained(cls, name: str, device: str | None = None) -> FakeExtractor:
+    def from_pretrained(cls, name: str, device: str) -> FakeExtractor:
         FakeExtractor.loaded = name, device
         return cls()
 
@@ -108,7 +112,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_extract_answers_one_text_with_one_object() -> None:
     assert answer(TEXT) == FakeExtractor()(TEXT).to_dict()
-    assert FakeExtractor.loaded == ("news", None)
+    assert FakeExtractor.loaded == ("news", "auto")
 
 
 def test_extract_hands_model_and_device_on(tmp_path: Path) -> None:
@@ -117,14 +121,22 @@ def test_extract_hands_model_and_device_on(tmp_path: Path) -> None:
 
 
 def test_extract_refuses_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    with pytest.raises(RelatumError, match="--device cuda: torch finds no CUDA device here; relatum doctor says why"):
+    import torch
+
+    from relatum.extractor.device import choose_device
+
+    class Choosing(FakeExtractor):
+        @classmethod
+        def from_pretrained(cls, name: str, device: str) -> FakeExtractor:
+            return super().from_pretrained(name, str(choose_device(device)))
+
+    monkeypatch.setattr(sys.modules["relatum.extractor.extractor"], "Extractor", Choosing)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RelatumError, match="device 'cuda': torch finds no GPU here"):
         run(TEXT, "--device", "cuda")
     assert FakeExtractor.loaded is None
-    torch.cuda.is_available = lambda: True
-    answer(TEXT, "--device", "cuda")
-    assert FakeExtractor.loaded == ("news", "cuda")
+    answer(TEXT)
+    assert FakeExtractor.loaded == ("news", "cpu")
 
 
 def test_extract_reads_standard_input() -> None:
@@ -132,6 +144,36 @@ def test_extract_reads_standard_input() -> None:
     found = answer(input=b"\xef\xbb\xbf" + text.encode())
     assert found == FakeExtractor()(text).to_dict()
     assert [entity["text"] for entity in found["entities"]] == ["Mara", "Zoë", "Oldhaven"]
+
+
+def test_extract_reads_json_lines_from_standard_input_and_says_so() -> None:
+    piped = b"\xef\xbb\xbf\n" + b'{"id": "x", "text": "Mara"}\r\n\n{"text": "Zo\xc3\xab"}\n'
+    result = run(input=piped)
+    assert [(found["id"], found["text"]) for found in lines(result)] == [("x", "Mara"), ("stdin-2", "Zoë")]
+    assert "standard input is read as JSONL" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ['{"text": "Mara"', '{"txt": "Mara"}\n', '["text"]', 'Mara\n{"text": "Zoë"}\n', '{"text": 1} Mara', "{}"]
+)
+def test_extract_reads_other_standard_input_as_one_text(text: str) -> None:
+    result = run(input=text.encode())
+    assert json.loads(result.stdout) == FakeExtractor()(text).to_dict()
+    assert "JSONL" not in result.stderr
+
+
+def test_extract_reports_bad_lines_of_standard_input() -> None:
+    piped = b'{"text": "Mara"}\n\n{"text": "Zo\xeb"}\n{"text": 3}\n{"text": "\\ud800"}\n{"text"\n'
+    with pytest.raises(DataError) as caught:
+        run(input=piped)
+    message = str(caught.value)
+    assert "stdin:3 (record 2): found a byte that is not UTF-8" in message
+    assert "stdin:4 (record 3), text: found 3; expected a string" in message
+    assert "stdin:5 (record 4), text: found the lone surrogate U+D800" in message
+    assert "stdin:6 (record 5): found Expecting ':'" in message
+    result = run("--on-error", "skip", input=piped)
+    assert [found["text"] for found in lines(result)] == ["Mara"]
+    assert "skipped 4 bad records" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("",)], ids=["standard input", "argument"])
@@ -150,6 +192,25 @@ def test_extract_reads_the_texts_of_a_folder_in_order(folder: Path) -> None:
     assert [record["id"] for record in found] == ["b-2", "b-10", "c", "deep/a"]
     assert [len(record["entities"]) for record in found] == [0, 1, 0, 2]
     assert [record["text"] for record in found] == ["", "Mara.", "nobody", "Oldhaven\nand Tarn"]
+
+
+def test_extract_counts_the_files_of_a_folder_that_are_not_read(folder: Path) -> None:
+    (folder / "deep" / "a.ann").touch()
+    result = run("--input", str(folder))
+    assert len(lines(result)) == 4
+    remark = f"2 × file whose name does not end in .txt, which was not read (first: {folder / 'deep' / 'a.ann'})"
+    assert remark in result.stderr
+    assert "not read" not in run("--input", str(folder / "deep" / "a.txt")).stderr
+
+
+def test_extract_takes_the_suffix_off_an_id_however_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    for name in ("a.TXT", "b.Txt", "c.txt.txt"):
+        (tmp_path / "texts" / name).write_text("Mara", encoding="utf-8")
+    assert [record["id"] for record in lines(run("--input", "texts"))] == ["a", "b", "c.txt"]
+    (tmp_path / "texts" / "a.txt").write_text("Zoë", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a.txt: found the id of a.TXT again; expected names that differ before .txt"):
+        run("--input", "texts")
 
 
 def test_extract_reads_json_lines_with_their_ids(tmp_path: Path) -> None:
@@ -180,9 +241,10 @@ def test_extract_holds_no_more_than_the_extractor_asks_for(tmp_path: Path, monke
             yield record
 
     class Watching(FakeExtractor):
-        def pipe(self, texts: Iterable[str]) -> Iterator[Extraction]:
+        def pipe(self, texts: Iterable[str], on_progress: OnProgress) -> Iterator[Extraction]:
             for taken, text in enumerate(texts, 1):
                 assert n_read == taken
+                on_progress(taken, taken)
                 yield self(text)
                 assert len(out.getvalue().splitlines()) == taken
 
@@ -298,6 +360,36 @@ def test_extract_shows_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch, fol
     assert "Oldhaven\nand Tarn" in shown
 
 
+def test_extract_counts_the_sentences_of_a_long_text_for_whoever_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    screen, out = Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", out)
+    extract("Mara\n" * 2000)
+    assert re.search(r"the text.* [\d,]+ of 2,001 sentences", re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue()))
+    assert len(json.loads(out.getvalue())["entities"]) == 2000
+
+
+def test_extract_counts_nothing_for_a_short_text_or_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    for stream, text in ((Terminal(), TEXT), (io.StringIO(), "Mara\n" * 2000)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        extract(text)
+        assert stream.getvalue() == ""
+
+
+def test_extract_erases_the_count_before_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both streams are one screen: what follows the last erasing is what was found, and nothing else."""
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", screen)
+    extract("Mara\n" * 50, format="jsonl")
+    counted, _, answered = screen.getvalue().rpartition("\x1b[2K")
+    assert "51 sentences" in counted
+    assert len(json.loads(answered)["entities"]) == 50
+
+
 def test_extract_escapes_what_a_terminal_would_obey(tmp_path: Path) -> None:
     source = write_lines(tmp_path / "a.jsonl", {"text": "Mara \x1b[2J [red]x", "id": "\x1b[2J"})
     result = run("--input", source, "--format", "table")
@@ -319,7 +411,8 @@ def test_extract_tells_the_format_from_the_name_of_the_file(tmp_path: Path, name
 
 def test_extract_that_fails_on_the_way_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(FakeExtractor):
-        def pipe(self, texts: Iterable[str]) -> Iterator[Extraction]:
+        def pipe(self, texts: Iterable[str], on_progress: OnProgress) -> Iterator[Extraction]:
+            on_progress(1, 2)
             yield from map(self, texts)
             raise RelatumError("out of luck")
 

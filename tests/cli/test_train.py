@@ -151,3 +151,19 @@ def test_command_module_imports_nothing_heavy() -> None:
         "sys.exit(any(name in sys.modules for name in ('torch', 'numpy', 'relatum.training', 'relatum.data')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_missing_word_vectors_of_a_config_are_named_with_the_cure(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Path(__file__).parents[2] / "configs" / "conll04.toml"
+    monkeypatch.chdir(tmp_path)
+    arguments = [str(data), "--out", str(tmp_path / "run"), "--config", str(config), *SETTINGS, "--device", "cpu"]
+    with pytest.raises(RelatumError) as caught:
+        run(*arguments)
+    assert str(caught.value) == (
+        f"words.path: no such file {tmp_path / 'glove.6B.100d.txt'}; get GloVe (glove.6B.zip) or pass "
+        "--set words.path=FILE, or --set words.path=unset to do without"
+    )
+    assert not (tmp_path / "run").exists()
+    assert run(*arguments, "--set", "words.path=unset").exit_code == 0

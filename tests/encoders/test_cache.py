@@ -51,8 +51,8 @@ class Counting:
         )
 
 
-def _cached(inner: Counting, store: FeatureStore, half: bool = False) -> CachedEncoder:
-    return CachedEncoder(inner, EncoderConfig(), half=half, store=store)
+def _cached(inner: Counting, store: FeatureStore) -> CachedEncoder:
+    return CachedEncoder(inner, EncoderConfig(), store=store)
 
 
 def _same(one: EncoderOutput, other: EncoderOutput) -> bool:
@@ -77,7 +77,6 @@ def test_cache_computes_only_what_is_missing_in_one_call(store: FeatureStore) ->
     assert torch.equal(second.vectors[1], first.vectors[1]), "padding is zero, as in the original"
     assert torch.equal(second.vectors[0], second.vectors[3])
     assert _same(encoder.encode([A, B]), first), "the very same features"
-    assert encoder.n_computed == 3
 
 
 def test_cache_is_an_encoder_like_the_one_inside(store: FeatureStore) -> None:
@@ -90,12 +89,13 @@ def test_cache_is_an_encoder_like_the_one_inside(store: FeatureStore) -> None:
 
 
 def test_cache_of_an_encoder_without_maps_has_none(store: FeatureStore) -> None:
-    encoder = _cached(Counting(n_attention_maps=0), store)
+    inner = Counting(n_attention_maps=0)
+    encoder = _cached(inner, store)
     first = encoder.encode([A, B])
     assert first.attention_maps is None
     assert encoder.encode([A, B]).attention_maps is None
     assert torch.equal(encoder.encode([A, B]).vectors, first.vectors)
-    assert encoder.n_computed == 2
+    assert inner.asked == [[A, B]]
 
 
 def test_cache_tells_encoders_and_words_apart(store: FeatureStore) -> None:
@@ -123,18 +123,6 @@ def test_cache_keeps_a_sentence_and_not_the_batch_it_came_in() -> None:
     assert store.n_bytes == FEATURES[3] + FEATURES[1]
     kept = [features.vectors for features in store._kept.values()]
     assert [vectors.untyped_storage().nbytes() for vectors in kept] == [3 * 4 * 4, 4 * 4]
-
-
-def test_cache_in_half_precision_rounds_from_the_first_time_on(store: FeatureStore) -> None:
-    inner = Counting()
-    encoder = _cached(inner, store, half=True)
-    first = encoder.encode([A])
-    assert first.vectors.dtype == torch.float32
-    assert torch.equal(first.vectors, first.vectors.half().float())
-    assert _same(encoder.encode([A]), first)
-    full = _cached(inner, store)
-    full.encode([A])
-    assert len(inner.asked) == 2, "full precision is not served from half"
 
 
 def test_cache_on_disk_is_there_in_the_next_run(tmp_path: Path) -> None:
@@ -254,3 +242,8 @@ def test_cache_follows_the_configuration(tmp_path: Path, monkeypatch: pytest.Mon
         encoder.encode([A])
         encoder.flush()
         assert len(list(folder.iterdir())) == 1
+
+
+def test_cache_path_of_an_unknown_user_is_an_error() -> None:
+    with pytest.raises(RelatumError, match=r"~no-such-user-here/x: the home folder .* write the path out"):
+        CachedEncoder(Counting(), EncoderConfig(cache="disk", cache_path="~no-such-user-here/x"))

@@ -233,3 +233,43 @@ def test_bert_is_loaded_without_importing_transformers(make_model: MakeModel) ->
         "assert 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(make_model("bert"))], check=True)
+
+
+_WITH_CODE = """
+import sys
+from pathlib import Path
+from relatum.config import EncoderConfig
+from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.encoders.pieces import PieceTokenizer
+from relatum.errors import RelatumError
+for load in (lambda folder: HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1)), PieceTokenizer.load):
+    try:
+        load(Path(sys.argv[1]))
+    except RelatumError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("answer", ["", "y\ny\ny\n"], ids=["closed", "yes"])
+def test_code_that_comes_with_an_encoder_is_never_run(make_model: MakeModel, tmp_path: Path, answer: str) -> None:
+    folder, marker = tmp_path / "evil", tmp_path / "marker"
+    shutil.copytree(make_model("mpnet"), folder)
+    (folder / "tokenizer.json").unlink()
+    described = json.loads((folder / "config.json").read_text())
+    code = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoTokenizer": ["evil.Cutter", None]}
+    described.update(model_type="evil", auto_map=code)
+    (folder / "config.json").write_text(json.dumps(described))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"auto_map": code}))
+    (folder / "evil.py").write_text(
+        f"open({str(marker)!r}, 'w').close()\n"
+        "from transformers import PretrainedConfig\nclass Config(PretrainedConfig):\n    model_type = 'evil'\n"
+        "Model = Cutter = Config\n"
+    )
+    command = [sys.executable, "-c", _WITH_CODE, str(folder)]
+    done = subprocess.run(command, input=answer, capture_output=True, text=True, check=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith(f"{folder}: this encoder brings Python code of its own")
+        assert line.endswith("such as all-minilm-l6-v2")
+    assert not marker.exists()

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from relatum.config import EncoderConfig
-from relatum.encoders.hashing import encoder_files
+from relatum.encoders.hashing import encoder_files, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
-from relatum.encoders.resolve import cache_folder, find_encoder, load_encoder, weights_hash
+from relatum.encoders.resolve import cache_folder, find_encoder, load_encoder, named_folder
 from relatum.errors import RelatumError
 
 MakeModel = Callable[[str], Path]
@@ -39,11 +39,35 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_find_encoder_takes_a_folder_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "all-minilm-l6-v2").mkdir()
-    assert find_encoder(str(tmp_path)) == tmp_path
+def test_find_encoder_takes_a_path_for_a_folder_and_a_word_for_a_name_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    shipped = find_encoder("all-minilm-l6-v2")
+    (own_cache / "encoders" / "kept").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert find_encoder("all-minilm-l6-v2") == Path("all-minilm-l6-v2")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("all-minilm-l6-v2", "kept", "own", "deep/own"):
+        (tmp_path / name).mkdir(parents=True)
+    for name, folder in {
+        "all-minilm-l6-v2": shipped,
+        "all-MiniLM-L6-v2": shipped,
+        "kept": own_cache / "encoders" / "kept",
+        "own": Path("own"),
+        "deep/own": Path("deep/own"),
+        "./all-minilm-l6-v2": Path("all-minilm-l6-v2"),
+        "~/kept": tmp_path / "kept",
+        str(tmp_path / "kept"): tmp_path / "kept",
+    }.items():
+        assert find_encoder(name) == folder
+        assert named_folder(name) == (None if folder in (shipped, own_cache / "encoders" / "kept") else folder)
+
+
+def test_find_encoder_of_an_unknown_user_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RelatumError, match=r"~no-such-user-here/x: the home folder .* write the path out"):
+        find_encoder("~no-such-user-here/x")
+    monkeypatch.setenv("RELATUM_CACHE", "~no-such-user-here")
+    with pytest.raises(RelatumError, match="~no-such-user-here: the home folder"):
+        cache_folder()
 
 
 def test_find_encoder_knows_the_one_that_comes_with_the_package() -> None:

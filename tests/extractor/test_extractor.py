@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -137,6 +137,55 @@ def test_pipe_is_lazy_and_takes_nothing() -> None:
     assert list(extractor.pipe([])) == []
 
 
+def test_pipe_with_a_chunk_of_one_answers_each_text_before_the_next() -> None:
+    extractor = make_extractor()
+    taken = []
+
+    def texts() -> Iterator[str]:
+        for text in ("", TEXT, "Mara.", "x"):
+            taken.append(text)
+            yield text
+
+    for number, answer in enumerate(extractor.pipe(texts(), chunk=1), 1):
+        assert len(taken) == number
+        assert answer == extractor(taken[-1])
+    assert len(taken) == 4
+
+
+def test_pipe_gathers_as_many_sentences_as_it_is_told() -> None:
+    extractor = make_extractor()
+    texts = iter([TEXT] * 9)
+    next(extractor.pipe(texts, chunk=5))  # a text has two
+    assert len(list(texts)) == 6
+    with pytest.raises(ValueError, match="at least 1, found 0"):
+        extractor.pipe([], chunk=0)
+
+
+@pytest.mark.parametrize("texts", [TEXT, b"Mara", ""], ids=["str", "bytes", "empty"])
+def test_pipe_refuses_one_text_at_once(texts: str | bytes) -> None:
+    with pytest.raises(TypeError, match=f"expected a list of texts, .* found {type(texts).__name__}"):
+        make_extractor().pipe(texts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [None, b"Mara", ["Mara"]], ids=["NoneType", "bytes", "list"])
+def test_what_is_not_a_text_is_refused_by_its_kind(text: object) -> None:
+    extractor = make_extractor()
+    with pytest.raises(TypeError, match=f"^expected str, found {type(text).__name__}$"):
+        extractor(text)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=f"^text 3: expected str, found {type(text).__name__}$"):
+        list(extractor.pipe(["Mara", "x", text]))  # type: ignore[list-item]
+
+
+def test_progress_counts_the_sentences_of_all_texts() -> None:
+    """A sentence that is read in windows counts when the last of them is."""
+    extractor = make_extractor("extraction.batch_size=2", "extraction.max_words=6", "extraction.overlap=0")
+    told: list[tuple[int, int]] = []
+    long = "Mara left Oldhaven. " * 5 + f"{'Oldhaven ' * 20}."
+    list(extractor.pipe([long, "", "Mara. Tom."], chunk=6, on_progress=lambda *counts: told.append(counts)))
+    # 21 words are four windows, three of which are the longest of all; then the sentences of four words.
+    assert told == [(0, 6), (1, 6), (3, 6), (5, 6), (6, 6), (8, 8)]
+
+
 def test_predicting_together_equals_predicting_one_by_one() -> None:
     extractor = make_extractor("extraction.max_cells=400")
     sentences = [sentence("Oldhaven is old " * n + "indeed") for n in (5, 1, 3, 2, 4, 1)]
@@ -159,6 +208,15 @@ def test_long_sentence_is_read_in_windows(max_cells: int, overlap: int) -> None:
     assert len(shapes) > 1
     assert all(batch * words**2 <= max_cells for batch, words in shapes)
     assert sum(batch * words for batch, words in shapes) >= 32
+
+
+@pytest.mark.parametrize(("n_words", "lengths"), [(7, [7]), (8, [4, 7]), (12, [4, 7, 7])])
+def test_sentence_of_more_words_than_max_words_is_read_in_windows(n_words: int, lengths: list[int]) -> None:
+    extractor = make_extractor("extraction.max_words=7", "extraction.overlap=3", "extraction.batch_size=1")
+    shapes: list[int] = []
+    extractor.model.network.register_forward_hook(lambda _, inputs, __: shapes.append(inputs[0].mask.shape[1]))
+    extractor.predict([Sentence(("Oldhaven",) * n_words)])
+    assert sorted(shapes) == lengths
 
 
 def test_sentence_that_fits_exactly_is_read_whole() -> None:
@@ -312,10 +370,12 @@ def test_network_can_learn_after_it_has_predicted() -> None:
     assert all(parameter.grad is not None for parameter in model.network.parameters())
 
 
-def test_prediction_leaves_no_gradients_and_no_weights_changed() -> None:
+@pytest.mark.parametrize("text", [TEXT, "Mara left", "x"])
+def test_prediction_leaves_no_gradients_and_no_weights_changed(text: str) -> None:
+    """A single word too: what is spread over all cells of a table is then no copy."""
     extractor = make_extractor()
     before = {name: value.clone() for name, value in extractor.model.network.state_dict().items()}
-    extractor(TEXT)
+    extractor(text)
     for name, value in extractor.model.network.state_dict().items():
         assert torch.equal(value, before[name])
     assert all(parameter.grad is None for parameter in extractor.model.network.parameters())
@@ -341,14 +401,21 @@ def test_saved_extractor_reads_the_same(tmp_path: Path) -> None:
         extractor.save(tmp_path / "model")
 
 
+def test_device_that_does_not_work_is_refused_before_a_model_is_read(tmp_path: Path) -> None:
+    make_extractor().save(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(RelatumError, match=r"device 'gpu': .*'cpu'"):
+        Extractor.from_pretrained(tmp_path / "model", "gpu")
+
+
 def test_model_that_does_not_exist_is_named_with_those_that_do() -> None:
     with pytest.raises(RelatumError, match="no-such-model: no such model") as caught:
         find_model("no-such-model")
     assert all(name in str(caught.value) for name in shipped_models())
 
 
-def test_shipped_name_is_not_taken_for_a_folder_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default model is called news, and so is the folder of a corpus in examples/."""
+def test_shipped_name_is_that_model_whatever_folders_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default model is called news, and so may be a corpus, as in examples/, or a model of one's own."""
     shipped = tmp_path / "package" / "pretrained" / "models" / "news"
     make_extractor().save(shipped)
     monkeypatch.setattr("relatum.extractor.extractor.files", lambda _: tmp_path / "package")
@@ -358,6 +425,11 @@ def test_shipped_name_is_not_taken_for_a_folder_of_data(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path / "work")
     assert shipped_models() == ["news"]
     assert find_model("news") == shipped
+    (data / "train.jsonl").unlink()
+    make_extractor().save(data)
+    assert find_model("news") == shipped
+    assert find_model("./news").resolve() == data
+    assert find_model(Path("news")).resolve() == data
     make_extractor().save(tmp_path / "work" / "mine")
     assert find_model("mine") == Path("mine")
 

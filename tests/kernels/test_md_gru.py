@@ -130,6 +130,26 @@ def test_non_contiguous_inputs_give_the_same_states() -> None:
     torch.testing.assert_close(md_gru(turned, strided, mask, weights, ("nw", "se"), spec), expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("n_words", [1, 2])
+@pytest.mark.parametrize("with_below", [True, False])
+def test_nothing_that_is_given_is_changed_without_gradients(n_words: int, with_below: bool) -> None:
+    spec = CellSpec()
+    inputs, below, mask, weights = make_case(spec, ("nw",), [n_words], with_below)
+    given = [
+        inputs,
+        weights.input,
+        weights.input_bias,
+        weights.state,
+        weights.state_bias,
+        *([below] if below is not None else []),
+    ]
+    before = [one.detach().clone() for one in given]
+    with torch.inference_mode():
+        states = md_gru(inputs, below, mask, weights, ("nw",), spec)
+    torch.testing.assert_close(states, run("reference", (inputs, below, mask, weights), ("nw",), spec)[0])
+    assert all(torch.equal(one, old) for one, old in zip(given, before, strict=True))
+
+
 def test_graph_can_be_used_twice() -> None:
     inputs, below, mask, weights = make_case(CellSpec(), ("nw",), [4])
     total = md_gru(inputs, below, mask, weights, ("nw",), CellSpec()).sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+import relatum
 from relatum.config import load_config
 from relatum.encoders.bert import Bert, BertShape
+from relatum.encoders.hashing import files_hash
 from relatum.encoders.resolve import load_encoder
 from relatum.errors import ConfigError, RelatumError
 from relatum.models.build import build_model
@@ -205,12 +208,73 @@ def test_encoder_with_other_weights_is_refused(schema: Schema, tmp_path: Path, s
     assert "get the encoder" in str(caught.value)
 
 
-def test_encoder_that_is_gone_is_named(schema: Schema, tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", ["inside", "name"])
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_encoder_with_other_files_is_refused(schema: Schema, tmp_path: Path, store: str, name: str) -> None:
     folder = make_encoder_folder(tmp_path / "bert")
-    save_model(make_encoder_model(schema, folder, "name"), tmp_path / "model")
-    shutil.rmtree(folder)
-    with pytest.raises(RelatumError, match="bert"):
+    save_model(make_encoder_model(schema, folder, store), tmp_path / "model")
+    target = (folder if store == "name" else tmp_path / "model" / "encoder") / name
+    target.write_text(target.read_text() + " ")
+    with pytest.raises(RelatumError, match="its settings or its tokenizer are others") as caught:
         load_model(tmp_path / "model")
+    assert str(caught.value).startswith(f"{target.parent}: ")
+    assert "get the encoder" in str(caught.value)
+
+
+def test_encoder_of_a_model_without_a_hash_of_all_files_is_checked_by_its_weights(
+    schema: Schema, tmp_path: Path
+) -> None:
+    save_model(make_encoder_model(schema, make_encoder_folder(tmp_path / "bert"), "inside"), tmp_path / "model")
+    edit(tmp_path / "model" / "config.json", lambda record: record["encoder"].pop("files_sha256"))
+    load_model(tmp_path / "model")
+    other = make_encoder_folder(tmp_path / "other", seed=1)
+    shutil.copyfile(other / "model.safetensors", tmp_path / "model" / "encoder" / "model.safetensors")
+    with pytest.raises(RelatumError, match="the encoder's weights have the sha256"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["news", "drugs"])
+def test_models_that_come_with_relatum_say_which_files_their_encoder_has(name: str) -> None:
+    pretrained = Path(relatum.__file__).parent / "pretrained"
+    record = json.loads((pretrained / "models" / name / "config.json").read_text(encoding="utf-8"))["encoder"]
+    assert record["files_sha256"] == files_hash(pretrained / "encoders" / record["name"])
+
+
+def test_encoder_folder_that_is_gone_is_named_and_the_hub_not_asked(
+    schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_encoder_folder(tmp_path / "bert")
+    monkeypatch.chdir(tmp_path)
+    save_model(make_encoder_model(schema, Path("bert"), "name"), tmp_path / "model")
+    monkeypatch.chdir("/")
+    load_model(tmp_path / "model")
+    shutil.rmtree(folder)
+    monkeypatch.setattr("relatum.encoders.resolve._download", lambda name: pytest.fail(f"asked the hub for {name}"))
+    with pytest.raises(RelatumError, match="which is not there; put it back, or write where it is now into") as caught:
+        load_model(tmp_path / "model")
+    assert str(folder) in str(caught.value)
+
+
+def test_encoder_is_linked_to_that_of_the_model_before(
+    schema: Schema, tmp_path: Path, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_encoder_folder(tmp_path / "bert")
+    model = make_encoder_model(schema, folder, "inside")
+    save_model(model, tmp_path / "one")
+    save_model(model, tmp_path / "two", before=tmp_path / "one")
+
+    def fail(*_: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", fail)
+    save_model(model, tmp_path / "three", before=tmp_path / "two")
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        places = (folder, *(tmp_path / one / "encoder" for one in ("one", "two", "three")))
+        source, one, two, three = ((place / name).stat().st_ino for place in places)
+        assert one == two
+        assert len({source, one, three}) == 3, "the user's own files are never shared"
+    for name in ("two", "three"):
+        assert_same_outputs(model, load_model(tmp_path / name), sentences)
 
 
 def test_target_that_is_not_empty_is_refused_and_left_alone(make_model: Any, tmp_path: Path) -> None:
@@ -311,6 +375,11 @@ def test_missing_key_of_the_record_is_refused(saved: Path, key: str) -> None:
         ("encoder", {}, "found no 'name', expected str"),
         ("encoder", {"name": "a", "sha256": 3, "inside": True}, "found int for 'sha256', expected str"),
         ("encoder", {"name": "a", "sha256": "b", "inside": None}, "found NoneType for 'inside', expected bool"),
+        (
+            "encoder",
+            {"name": "a", "sha256": "b", "inside": True, "files_sha256": 3},
+            "found int for 'files_sha256', expected str",
+        ),
         ("characters", "abc", "found str for 'characters', expected list or null"),
         ("characters", ["a", 3], "found 3 as entry 2, expected strings that differ"),
         ("characters", ["a", "b", "a"], "found 'a' as entry 3, expected strings that differ"),

@@ -122,3 +122,18 @@ def test_process_killed_while_saving_leaves_a_whole_checkpoint(tmp_path: Path) -
         assert found.record == {"twice": 2 * found.step}
         assert torch.equal(found.tensors["x"], torch.full((2000,), float(found.step)))
         step = found.step
+
+
+def test_folder_that_cannot_be_opened_is_not_brought_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows."""
+    opened = os.open
+
+    def refuse(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if Path(path).is_dir():
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    path = save_checkpoint(tmp_path, Checkpoint(3, {}, {"a": torch.ones(2)}))
+    monkeypatch.undo()
+    assert read_checkpoint(path).step == 3

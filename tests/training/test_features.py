@@ -1,23 +1,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
 from relatum.config import Config
+from relatum.encoders.base import EncoderOutput
 from relatum.encoders.cache import CachedEncoder
-from relatum.errors import RelatumError
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
-from relatum.training.folder import RunRecord
+from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
-from relatum.training.setup import choose_device, make_model
+from relatum.training.setup import make_model, with_absolute_paths
 
 from .conftest import Silent
 
@@ -30,10 +31,21 @@ def with_bert(tiny: Tiny, folder: Path, *overrides: str) -> Config:
     return tiny("encoder.kind=huggingface", f"encoder.name={folder}", "encoder.n_layers=2", *overrides)
 
 
-def test_encoder_reads_each_sentence_once(start: Start, tiny: Tiny, tiny_bert: Path) -> None:
+def test_encoder_reads_each_sentence_once(
+    start: Start, tiny: Tiny, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = with_bert(tiny, tiny_bert)
     data, _ = start(config)
     stored, _ = make_model(data, config, CPU)
+    assert stored.encoder is not None
+    encode = stored.encoder.encode
+    read: list[tuple[str, ...]] = []
+
+    def note(sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+        read.extend(map(tuple, sentences))
+        return encode(sentences)
+
+    monkeypatch.setattr(stored.encoder, "encode", note)
     model = with_memory(stored, data.train)
     short = [example for example in data.train if sum(map(len, example.sentence.words)) <= 60]
     assert len(short) > 5
@@ -41,9 +53,9 @@ def test_encoder_reads_each_sentence_once(start: Start, tiny: Tiny, tiny_bert: P
     assert read_ahead(model, short, lambda: False, said.append)
     assert said == [f"reading {len(short)} training sentences with {tiny_bert}"]
     assert isinstance(model.encoder, CachedEncoder)
-    assert model.encoder.n_computed == len({example.sentence.words for example in short})
+    assert sorted(read) == sorted({example.sentence.words for example in short})
     model.inputs([example.sentence.words for example in short[:4]])
-    assert model.encoder.n_computed == len({example.sentence.words for example in short})
+    assert len(read) == len(set(read))
     assert model.network is stored.network
     assert not read_ahead(model, short, lambda: True, said.append)
 
@@ -88,9 +100,79 @@ def test_run_stopped_while_the_encoder_reads_can_go_on(
             os.kill(os.getpid(), signal.SIGINT)
 
     monitor.say = say  # type: ignore[method-assign]
-    with pytest.raises(TrainingStopped, match="stopped after step 0"):
+    with pytest.raises(TrainingStopped) as stopped:
         train(data, record, tmp_path / "run", device=CPU, monitor=monitor)
+    assert str(stopped.value) == (
+        "stopped before the first update: nothing was learned yet. "
+        f"To begin again: relatum train --resume {tmp_path / 'run'}"
+    )
+    assert not list_checkpoints(tmp_path / "run" / "checkpoints")
     assert train(data, record, tmp_path / "run", device=CPU, monitor=Silent(), resume=True).model.exists()
+
+
+def test_slow_encoder_says_how_far_it_is(
+    start: Start, tiny: Tiny, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_bert(tiny, tiny_bert, "extraction.batch_size=2")
+    data, _ = start(config)
+    model = with_memory(make_model(data, config, CPU)[0], data.train)
+    short = [example for example in data.train if sum(map(len, example.sentence.words)) <= 60][:6]
+    monkeypatch.setattr("relatum.training.features._SILENCE", 0.0)
+    said: list[str] = []
+    assert read_ahead(model, short, lambda: False, said.append)
+    assert said[1:] == ["2 of 6 read", "4 of 6 read", "6 of 6 read"]
+
+
+def test_encoder_is_copied_once_a_run(
+    start: Start, tiny: Tiny, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_bert(tiny, tiny_bert, "training.steps=3", "training.evaluate_every=1", "model.n_layers=1")
+    data, record = start(config)
+    scores = iter((0.1, 0.2, 0.3))
+    monkeypatch.setattr(loop, "selection_score", lambda *_: next(scores))
+    copied: list[str] = []
+    copy = shutil.copyfile
+
+    def note(source: Path, target: Path) -> None:
+        copied.append(source.name)
+        copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", note)
+    silent = Silent()
+    model = train(data, record, tmp_path / "run", device=CPU, monitor=silent).model
+    assert [best for _, best in silent.evaluations] == [True, True, True]
+    assert sorted(copied) == ["config.json", "model.safetensors", "tokenizer.json"]
+    assert (model / "encoder" / "model.safetensors").stat().st_nlink == 1, "a finished model shares its files with none"
+
+
+def test_run_goes_on_from_another_directory(
+    start: Start, tiny: Tiny, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert").symlink_to(tiny_bert)
+    (tmp_path / "vectors.txt").write_text("the 1 2 3\n")
+    paths = ("words.path=vectors.txt", "encoder.cache=disk", "encoder.cache_path=kept")
+    config = with_bert(tiny, Path("bert"), *paths, "training.steps=2", "training.evaluate_every=1")
+    data, record = start(config)
+    monitor = Silent()
+    monitor.on_advance = lambda _: os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(TrainingStopped):
+        train(data, record, tmp_path / "run", device=CPU, monitor=monitor)
+    written = RunFolder(tmp_path / "run").read()
+    assert written.config.words.path == str(tmp_path / "vectors.txt")
+    assert written.config.encoder.name == str(tmp_path / "bert")
+    assert written.config.encoder.cache_path == str(tmp_path / "kept")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    train(data, written, tmp_path / "run", device=CPU, monitor=Silent(), resume=True)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_names_that_are_no_paths_stay_as_they_are(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all-minilm-l6-v2").mkdir()
+    for config in (tiny("encoder.kind=huggingface"), tiny("encoder.name=someone/model", "encoder.kind=huggingface")):
+        assert with_absolute_paths(config) == config
 
 
 def test_word_vectors_are_read_and_unknown_words_counted(start: Start, tiny: Tiny, tmp_path: Path) -> None:
@@ -103,10 +185,3 @@ def test_word_vectors_are_read_and_unknown_words_counted(start: Start, tiny: Tin
     known = sum(word.lower() in ("the", ".") for word in words)
     assert model.words is not None
     assert remarks[0].startswith(f"{len(words) - known} of {len(words)} training words (")
-
-
-def test_missing_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto") == CPU
-    with pytest.raises(RelatumError, match="finds no GPU here"):
-        choose_device("cuda")

@@ -53,10 +53,10 @@ def test_folder_without_a_run_cannot_be_read(tmp_path: Path) -> None:
 def test_second_process_is_kept_out(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from relatum.training.folder import RunFolder\n"
-        "with RunFolder(Path(sys.argv[1])).locked(): pass"
+        "with RunFolder(Path(sys.argv[1])).locked(print): pass"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
-    with RunFolder(tmp_path).locked():
+    with RunFolder(tmp_path).locked(pytest.fail):
         refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "another process is training here" in refused.stderr
     assert subprocess.run(command, check=False).returncode == 0
@@ -81,3 +81,28 @@ def test_best_model_becomes_the_model(tmp_path: Path) -> None:
     folder.finish(4)
     assert (folder.model / "README.md").read_text() == "4"
     assert not (tmp_path / "best").exists()
+    folder.finish(4)
+    model(folder, 8)  # as if it had been killed before they were removed
+    folder.finish(4)
+    assert (folder.model / "README.md").read_text() == "4"
+    assert not (tmp_path / "best").exists()
+
+
+def test_newest_of_the_best_models_is_found(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.newest_best() is None
+    paths = [model(folder, step) for step in (9, 10)]
+    assert folder.newest_best() == paths[1]
+
+
+def test_system_without_locks_goes_without_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    said: list[str] = []
+    with RunFolder(tmp_path).locked(said.append), RunFolder(tmp_path).locked(said.append):
+        pass
+    assert said == [f"{tmp_path} cannot be locked on this system; do not start a second process on the same run"] * 2
+
+
+def test_run_folder_is_imported_where_there_is_no_fcntl() -> None:
+    code = "import sys; sys.modules['fcntl'] = None; import relatum.training.folder"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from relatum.training.history import Evaluation
@@ -64,3 +65,20 @@ def test_log_of_a_resumed_run_forgets_what_the_checkpoint_does_not_know(tmp_path
         log.add(evaluation(step))
     Log(path, [evaluation(500)]).add(evaluation(700))
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [500, 700]
+
+
+def test_plain_output_has_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("relatum.training.monitor.time.monotonic", lambda: now)
+    out = io.StringIO()
+    monitor = TerminalMonitor(Console(file=out, force_terminal=False, width=200))
+    monitor.start(0, 1000)
+    for second in range(0, 201, 10):
+        now = float(second)
+        if second == 100:
+            monitor.evaluate(evaluation(second), best=False)
+        else:
+            monitor.advance(second, 2.5)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "step 60 of 1,000  loss 2.5  1 steps/s  0:15:40 left"
+    assert [line.split()[1] for line in lines] == ["60", "100", "160"], "a line of scores is a line"

@@ -18,10 +18,7 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyda
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 
 EXTRAS = {
-    "lora": ("peft", "encoders that are trained along"),
-    "ray": ("ray", "many texts on many machines"),
-    "spacy": ("spacy", "spaCy's files and pipelines"),
-    "web": ("fastapi", "the web page"),
+    "spacy": ("spacy", "spaCy's files"),
     "elmo": ("h5py", "ELMo as the encoder"),
 }
 
@@ -142,8 +139,6 @@ def _devices() -> Iterator[Finding]:
     known = _cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"}
     yield Finding("cpu", cores + memory + vectors + (f", it has {', '.join(sorted(known))}" if known else ""))
     yield from _cuda(torch)
-    if torch.backends.mps.is_available():
-        yield Finding("mps", "Apple's GPU can be used")
 
 
 def _torch() -> ModuleType | Finding:

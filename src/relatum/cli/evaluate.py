@@ -55,9 +55,8 @@ def evaluate(
     from relatum.evaluation.tables import show_scores
     from relatum.extractor.extractor import Extractor
     from relatum.training.corpus import load_part
-    from relatum.training.setup import choose_device
 
-    extractor = Extractor.from_pretrained(model, choose_device(device or "auto"))
+    extractor = Extractor.from_pretrained(model, device)
     config = extractor.model.config
     changed = {key: value for key, value in (("overlaps", overlaps), ("crossing", crossing)) if value is not None}
     settings = config.model_copy(update={"data": config.data.model_copy(update=changed)})

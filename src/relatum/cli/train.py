@@ -137,8 +137,8 @@ def _resume(run: Path, device: str | None) -> RunResult:
 
 
 def _run(data: TrainingData, record: RunRecord, run: Path, device: str, resume: bool) -> RunResult:
+    from relatum.extractor.device import choose_device
     from relatum.training.loop import train as start
     from relatum.training.monitor import TerminalMonitor
-    from relatum.training.setup import choose_device
 
     return start(data, record, run, device=choose_device(device), monitor=TerminalMonitor(), resume=resume)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from relatum.encoders.backbone import Backbone, LayerOutput
+from relatum.encoders.pieces import CODE_CURE, wants_code
 from relatum.errors import RelatumError
 
 
@@ -64,11 +65,14 @@ def load_automodel(folder: Path, want_attention: bool) -> AutoBackbone:
                 folder,
                 local_files_only=True,
                 use_safetensors=True,
+                trust_remote_code=False,
                 attn_implementation="eager",
                 dtype=torch.float32,
                 output_loading_info=True,
             )
     except (OSError, ValueError, RuntimeError, KeyError) as error:
+        if wants_code(error):
+            raise RelatumError(f"{folder}: {CODE_CURE}") from error
         raise RelatumError(f"{folder}: the encoder cannot be loaded ({error})") from error
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     if missing:

@@ -15,7 +15,7 @@ import torch
 from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
 from relatum.encoders.disk import DiskStore
-from relatum.encoders.resolve import cache_folder
+from relatum.encoders.resolve import cache_folder, expand_user
 
 _MIB = 2**20
 _log = logging.getLogger(__name__)
@@ -59,26 +59,21 @@ class MemoryStore:
 class CachedEncoder:
     """An encoder that computes only what it has not computed before, with the cache that its configuration asks for.
 
-    Features are kept as the encoder gave them, or with `half` in half precision: then they are rounded from the first
-    time on, so that the second is not another. They lie on the CPU unless `keep_on` says otherwise.
+    Features are kept as the encoder gave them, on the CPU unless `keep_on` says otherwise.
     """
 
     def __init__(
         self,
         inner: TextEncoder,
         config: EncoderConfig,
-        half: bool = False,
         keep_on: torch.device | str = "cpu",
         store: FeatureStore | None = None,
     ) -> None:
         self.inner = inner
         self._store = store or _make_store(config)
-        self._half = half
         self._keep_on = keep_on
-        self.n_computed = 0
-        """Sentences that the encoder itself had to read."""
         self.n_not_kept = 0
-        """Those among them that found no room."""
+        """Sentences that were read and found no room."""
         if self._store is not None:
             weakref.finalize(self, self._store.flush)  # at the latest when Python ends
 
@@ -96,7 +91,7 @@ class CachedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        return self.inner.fingerprint + ("-half" if self._half else "")
+        return self.inner.fingerprint
 
     @property
     def folder(self) -> Path:
@@ -130,11 +125,13 @@ class CachedEncoder:
                 missing[key] = words
         if missing:
             found.update(self._compute(missing, store))
-        return self._unpacked(stack_features([found[key] for key in keys]))
+        stacked = stack_features([found[key] for key in keys])
+        device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
+        maps = stacked.attention_maps
+        return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
 
     def _compute(self, missing: dict[str, Sequence[str]], store: FeatureStore) -> dict[str, Features]:
         output = self.inner.encode(list(missing.values()))
-        self.n_computed += len(missing)
         computed = {}
         for key, one in zip(missing, output.split([len(words) for words in missing.values()]), strict=True):
             computed[key] = self._packed(one)
@@ -149,18 +146,11 @@ class CachedEncoder:
 
     def _packed(self, features: Features) -> Features:
         """A copy by itself: a part of a batch would keep the whole of it in memory."""
-        dtype = torch.float16 if self._half else features.vectors.dtype
         vectors, maps = features.vectors, features.attention_maps
         return Features(
-            vectors.to(self._keep_on, dtype, copy=True).contiguous(),
-            None if maps is None else maps.to(self._keep_on, dtype, copy=True).contiguous(),
+            vectors.to(self._keep_on, copy=True).contiguous(),
+            None if maps is None else maps.to(self._keep_on, copy=True).contiguous(),
         )
-
-    def _unpacked(self, output: EncoderOutput) -> EncoderOutput:
-        vectors, maps = output.vectors, output.attention_maps
-        device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
-        dtype = torch.float32 if self._half else vectors.dtype
-        return EncoderOutput(vectors.to(device, dtype), None if maps is None else maps.to(device, dtype))
 
     def _fits(self, features: Features, n_words: int) -> bool:
         maps, n_maps = features.attention_maps, self.n_attention_maps
@@ -174,7 +164,7 @@ def _make_store(config: EncoderConfig) -> FeatureStore | None:
         return None
     if config.cache == "memory":
         return MemoryStore(limit)
-    return DiskStore(Path(config.cache_path).expanduser() if config.cache_path else cache_folder() / "features", limit)
+    return DiskStore(expand_user(config.cache_path) if config.cache_path else cache_folder() / "features", limit)
 
 
 def _key(fingerprint: str, words: Sequence[str]) -> str:

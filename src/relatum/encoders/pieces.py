@@ -13,6 +13,16 @@ from relatum.errors import RelatumError
 
 _CACHED_WORDS = 100_000
 
+CODE_CURE = (
+    "this encoder brings Python code of its own (auto_map in its JSON files), and relatum never runs code that comes "
+    "with an encoder; take an encoder of a kind that the transformers library has built in, such as all-minilm-l6-v2"
+)
+
+
+def wants_code(error: Exception) -> bool:
+    """Whether `transformers` refused an encoder because it would have to run code of it."""
+    return "trust_remote_code" in str(error)
+
 
 class PieceTokenizer:
     """Cuts words one by one, so that how a word is cut does not depend on its neighbours.
@@ -39,6 +49,8 @@ class PieceTokenizer:
         try:
             tokenizer = Tokenizer.from_file(str(path)) if path.exists() else _convert(folder)
         except Exception as error:  # the library raises nothing more exact
+            if wants_code(error):
+                raise RelatumError(f"{folder}: {CODE_CURE}") from error
             raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
         return cls(tokenizer, folder)
 
@@ -80,7 +92,7 @@ def _marks_spaces(part: object) -> bool:
 def _convert(folder: Path) -> Tokenizer:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     inner = getattr(tokenizer, "backend_tokenizer", None)
     if not isinstance(inner, Tokenizer):
         raise RelatumError("there is no tokenizer.json, and none can be made of the other files")

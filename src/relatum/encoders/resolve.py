@@ -8,10 +8,7 @@ from pathlib import Path
 
 from relatum.config import EncoderConfig
 from relatum.encoders.base import TextEncoder
-from relatum.encoders.hashing import weights_hash
 from relatum.errors import RelatumError
-
-__all__ = ["cache_folder", "find_encoder", "load_encoder", "weights_hash"]
 
 _SHIPPED = Path(__file__).parent.parent / "pretrained" / "encoders"
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -21,20 +18,44 @@ _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
 
 def cache_folder() -> Path:
     """Where relatum keeps what it downloads and computes for later: $RELATUM_CACHE, or ~/.cache/relatum."""
-    return Path(os.environ.get("RELATUM_CACHE") or "~/.cache/relatum").expanduser()
+    return expand_user(os.environ.get("RELATUM_CACHE") or "~/.cache/relatum")
+
+
+def expand_user(path: str) -> Path:
+    """The path with the home folder in place of a `~` at its beginning."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise RelatumError(f"{path}: the home folder it begins with is not known; write the path out") from None
 
 
 def find_encoder(name: str) -> Path:
-    """The folder of an encoder: the one named, one that comes with relatum, one in the cache, or one from the hub."""
-    folder = Path(name).expanduser()
-    if name and folder.is_dir():
+    """The folder of an encoder, whether it is named itself, comes with relatum, is in the cache or on the hub."""
+    folder = named_folder(name)
+    if folder is not None:
         return folder
     if not _HUB_NAME.fullmatch(name):
         raise RelatumError(f"there is no encoder {name!r}: it is not a folder, nor can it be a name. {_known()}")
-    for place in (_SHIPPED / name.lower(), cache_folder() / "encoders" / name):
-        if place.is_dir():
-            return place
-    return _download(name)
+    return _stored(name) or _download(name)
+
+
+def named_folder(name: str) -> Path | None:
+    """The folder that a name is the path of; None where there is none, and where it is an encoder's own name.
+
+    A plain word means an encoder that comes with relatum or is in the cache, and a folder only where there is no such:
+    else a folder that happens to be in the current directory would take the place of a model's encoder.
+    """
+    folder = expand_user(name)
+    is_path = name.startswith((".", "~")) or "/" in name or os.sep in name
+    return folder if name and (is_path or _stored(name) is None) and folder.is_dir() else None
+
+
+def _stored(name: str) -> Path | None:
+    """The encoder of that name that comes with relatum or is in the cache."""
+    if not _HUB_NAME.fullmatch(name):
+        return None
+    places = (_SHIPPED / name.lower(), cache_folder() / "encoders" / name)
+    return next((place for place in places if place.is_dir()), None)
 
 
 def load_encoder(config: EncoderConfig, want_maps: bool, folder: Path | None = None) -> TextEncoder | None:

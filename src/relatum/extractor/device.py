@@ -23,6 +23,6 @@ def choose_device(name: torch.device | str) -> torch.device:
         if not torch.cuda.is_available():
             raise RelatumError(f"device {str(name)!r}: torch finds no GPU here; use 'cpu', or see relatum doctor")
         count = torch.cuda.device_count()
-        if device.index is not None and device.index >= count:
+        if (device.index or 0) >= count:
             raise RelatumError(f"device {str(name)!r}: torch finds {count} GPUs here, and they count from cuda:0")
     return device

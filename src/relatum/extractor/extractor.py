@@ -67,7 +67,9 @@ class Extractor:
         not given. With 1 each text is answered before the next is asked for, as a live stream needs it.
         """
         if isinstance(texts, str | bytes):
-            raise TypeError(f"expected a list of texts, or another iterable, found {type(texts).__name__}; put it in []")
+            raise TypeError(
+                f"expected a list of texts, or another iterable, found {type(texts).__name__}; put it in []"
+            )
         if chunk is not None and chunk < 1:
             raise ValueError(f"chunk is the number of sentences to gather; expected at least 1, found {chunk}")
         return self._pipe(texts, chunk or CHUNK * self.model.config.extraction.batch_size, on_progress)
@@ -110,7 +112,8 @@ class Extractor:
         ]
         found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
         settings = self.model.config.extraction
-        unread = Counter(window.sentence for window in windows)
+        n_windows = Counter(window.sentence for window in windows)
+        n_read = len(sentences) - len(n_windows)
         lengths = [window.span.width for window in windows]
         for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
@@ -118,9 +121,9 @@ class Extractor:
             words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
             for one, annotation in zip(members, self._annotate(words, given), strict=True):
                 found[one.sentence].append((one.span, annotation))
+                n_read += len(found[one.sentence]) == n_windows[one.sentence]
             if on_progress is not None:
-                unread -= Counter(one.sentence for one in members)  # what comes to 0 is dropped
-                on_progress(len(sentences) - len(unread), len(sentences))
+                on_progress(n_read, len(sentences))
         predictions = []
         for number, sentence in enumerate(sentences):
             parts = sorted(found[number], key=lambda part: part[0])
@@ -132,7 +135,7 @@ class Extractor:
         return predictions
 
     def _windows(self, words: Sequence[str]) -> list[Span]:
-        """The whole sentence, or overlapping parts of one that the encoder or the cell budget has no room for."""
+        """The whole sentence, or overlapping parts of one that is longer than the settings or the encoder allow."""
         settings, encoder = self.model.config.extraction, self.model.encoder
         max_words = max(1, min(settings.max_words, isqrt(settings.max_cells)))
         max_pieces = None if encoder is None else encoder.max_pieces

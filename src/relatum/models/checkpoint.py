@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from relatum._version import __version__
 from relatum.data.atomic import new_folder
-from relatum.encoders.hashing import encoder_files, file_hash, weights_hash
-from relatum.encoders.resolve import find_encoder, load_encoder
+from relatum.encoders.hashing import encoder_files, file_hash, files_hash, weights_hash
+from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
 from relatum.models.build import build_model
@@ -31,8 +32,12 @@ WEIGHTS = "model.safetensors"
 _DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
-def save_model(model: Model, path: Path, card: str = "") -> None:
-    """Write the model to a new or empty directory, whole or not at all."""
+def save_model(model: Model, path: Path, card: str = "", before: Path | None = None) -> None:
+    """Write the model to a new or empty directory, whole or not at all.
+
+    `before` is the directory of a model with the same encoder, such as an earlier one of the same run: the files of an
+    encoder inside are then those of that model, linked, so that a large encoder is not copied again and again.
+    """
     with new_folder(path) as folder:
         dtype = _DTYPES[model.config.training.save_dtype]
         weights = model.network.state_dict()
@@ -42,7 +47,7 @@ def save_model(model: Model, path: Path, card: str = "") -> None:
             "format": FORMAT,
             "relatum_version": __version__,
             "config": model.config.to_dict(),
-            "encoder": _save_encoder(model, folder),
+            "encoder": _save_encoder(model, folder, before),
             "characters": None if model.characters is None else list(model.characters.entries),
             "weights_sha256": file_hash(folder / WEIGHTS),
         }
@@ -103,27 +108,57 @@ def _read_words(path: Path, weights: dict[str, torch.Tensor]) -> WordVectors:
     return WordVectors(tuple(words), vectors[FIRST:].float())
 
 
-def _save_encoder(model: Model, folder: Path) -> dict[str, Any] | None:
+def _save_encoder(model: Model, folder: Path, before: Path | None) -> dict[str, Any] | None:
     """Which encoder it is, and its files where they are to be inside."""
     if model.encoder is None:
         return None
-    source = model.encoder.folder
+    source, name = model.encoder.folder, model.config.encoder.name
     inside = model.config.encoder.store == "inside"
     if inside:
         (folder / ENCODER).mkdir()
         for file in encoder_files(source):
-            shutil.copyfile(file, folder / ENCODER / file.name)
-    return {"name": model.config.encoder.name, "sha256": weights_hash(source), "inside": inside}
+            _link_or_copy(None if before is None else before / ENCODER / file.name, file, folder / ENCODER / file.name)
+    elif (named := named_folder(name)) is not None:
+        name = str(named.absolute())  # it is looked for from wherever the model is used
+    return {"name": name, "sha256": weights_hash(source), "files_sha256": files_hash(source), "inside": inside}
+
+
+def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
+    """A link to the twin; where there is none, or the file system has no links, a copy of the source."""
+    if twin is not None:
+        try:
+            os.link(twin, target)
+        except OSError:
+            pass
+        else:
+            return
+    shutil.copyfile(source, target)
 
 
 def _find_encoder(record: EncoderRecord, path: Path) -> Path:
     """The folder of the model's encoder, which must be the very one it was trained with."""
-    folder = path / ENCODER if record.inside else find_encoder(record.name)
+    if record.inside:
+        folder = path / ENCODER
+    elif Path(record.name).is_absolute() and not Path(record.name).is_dir():
+        raise RelatumError(
+            f"{path}: the model was trained with the encoder in the folder {record.name}, which is not there; put it "
+            f'back, or write where it is now into {path / "config.json"} ("name" of "encoder")'
+        )
+    else:
+        folder = find_encoder(record.name)
+    if record.files_sha256 is not None and files_hash(folder) == record.files_sha256:
+        return folder
+    cure = f"get the encoder {record.name!r} that it was trained with"
     found = weights_hash(folder)
     if found != record.sha256:
         raise RelatumError(
             f"{folder}: the encoder's weights have the sha256 {found}, but {path} was trained with {record.sha256}; "
-            f"get the encoder {record.name!r} that it was trained with"
+            f"{cure}"
+        )
+    if record.files_sha256 is not None:
+        raise RelatumError(
+            f"{folder}: the encoder has the weights that {path} was trained with, but its settings or its tokenizer "
+            f"are others (the sha256 of its files is not {record.files_sha256}); {cure}"
         )
     return folder
 

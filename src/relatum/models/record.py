@@ -25,7 +25,10 @@ class EncoderRecord:
 
     name: str
     sha256: str
+    """The hash of its weights."""
     inside: bool
+    files_sha256: str | None = None
+    """The hash of all its files; None in models that were made before it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class ModelRecord:
         encoder = _value(path, record, "encoder", dict, NoneType)
         if encoder is not None:
             kinds = {"name": str, "sha256": str, "inside": bool}
+            if "files_sha256" in encoder:
+                kinds["files_sha256"] = str
             encoder = EncoderRecord(**{key: _value(path, encoder, key, kind) for key, kind in kinds.items()})
         characters = _value(path, record, "characters", list, NoneType) or ()
         check_entries(path, characters)

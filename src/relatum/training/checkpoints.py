@@ -98,7 +98,10 @@ def hash_tensors(tensors: Mapping[str, Tensor], record: str = "") -> str:
 
 def _sync_folder(folder: Path) -> None:
     """Bring a renaming to disk."""
-    handle = os.open(folder, os.O_RDONLY)
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folders, and brings renamings to disk by itself
+        return
     try:
         os.fsync(handle)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from relatum.types import Example
 
 _FLOAT = 4
 """Bytes of a number."""
+_SILENCE = 60.0
+"""The most seconds that the encoder reads without a word about how far it is."""
 
 
 def with_memory(model: Model, examples: Sequence[Example]) -> Model:
@@ -46,11 +49,16 @@ def read_ahead(
     if not isinstance(encoder, CachedEncoder) or model.config.encoder.cache == "none":
         return True
     say(f"reading {len(examples):,} training sentences with {model.config.encoder.name}")
+    n_read, last = 0, time.monotonic()
     lengths = [len(example.sentence) for example in examples]
     for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
         if asked_to_stop():
             return False
         encoder.encode([examples[index].sentence.words for index in batch])
+        n_read += len(batch)
+        if time.monotonic() - last >= _SILENCE:
+            say(f"{n_read:,} of {len(examples):,} read")
+            last = time.monotonic()
     encoder.flush()
     return True
 

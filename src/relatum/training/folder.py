@@ -14,11 +14,10 @@ end the best is renamed to `model`, which is one step.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +81,14 @@ class RunFolder:
             raise RelatumError(f"{self._record}: not the record of a run of this version: {error}") from None
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep a second process from going on with the same run at the same time."""
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Keep a second process from going on with the same run at the same time; `say` hears where that cannot be."""
+        try:
+            import fcntl
+        except ImportError:  # Windows has none
+            say(f"{self.path} cannot be locked on this system; do not start a second process on the same run")
+            yield
+            return
         with (self.path / ".lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,6 +99,10 @@ class RunFolder:
     def best(self, step: int) -> Path:
         """Where the model of that step is, was, or will be."""
         return self._best / f"step-{step}"
+
+    def newest_best(self) -> Path | None:
+        """The latest of the best models that are there."""
+        return next(reversed(self._models()), None)
 
     def remove_after(self, step: int) -> None:
         """Remove models that are later than the state a run goes on from, and drafts of some."""
@@ -109,9 +118,11 @@ class RunFolder:
             shutil.rmtree(model)
 
     def finish(self, step: int) -> None:
-        """The model of that step becomes the model of the run."""
-        self.best(step).rename(self.model)
-        shutil.rmtree(self._best)
+        """The model of that step becomes the model of the run, and the others are removed; may be called again."""
+        if not self.model.exists():
+            self.best(step).rename(self.model)
+        if self._best.exists():
+            shutil.rmtree(self._best)
 
     def write_result(self, record: dict[str, Any]) -> None:
         self._write(self.result, record)

@@ -33,7 +33,7 @@ from relatum.training.history import Evaluation, Progress, selection_score
 from relatum.training.monitor import Log, Monitor
 from relatum.training.optimisation import Optimiser, learning_rate
 from relatum.training.sampler import Sampler
-from relatum.training.setup import make_model
+from relatum.training.setup import make_model, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
 from relatum.types import Example
@@ -64,11 +64,13 @@ def train(
 ) -> RunResult:
     """Train a model in the folder `run`, or go on with a run that was stopped there.
 
-    `TrainingStopped` says that the user asked to stop; the state is saved.
+    `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
+    absolute paths, so that it can go on from another directory.
     """
     folder = RunFolder(run)
     if not resume:
         folder.check_new()
+        record = replace(record, config=with_absolute_paths(record.config))
     if folder.result.exists():
         raise RelatumError(f"{run}: this run is complete; its model is {folder.model}")
     if data.fingerprint() != record.fingerprint:
@@ -77,7 +79,7 @@ def train(
         prepared = _Run(data, record, folder, device, monitor, stopping)
         if not resume:
             folder.create(record)  # not before: settings that cannot be used leave nothing behind
-        with folder.locked():
+        with folder.locked(monitor.say):
             prepared.take_up()
             return prepared.complete()
 
@@ -196,7 +198,8 @@ class _Run:
         progress.loss_sum, progress.n_losses = 0.0, 0
         best = progress.best is evaluation
         if best:
-            save_model(self._stored, self._folder.best(progress.step), self._card(progress.step, {"dev": scores}))
+            card = self._card(progress.step, {"dev": scores})
+            save_model(self._stored, self._folder.best(progress.step), card, self._folder.newest_best())
         self._log.add(evaluation)
         self._save()
         self._folder.remove_old()
@@ -220,8 +223,7 @@ class _Run:
             scores["test"] = score(_with_encoder_of(self._model, loaded), data.test)
         with replacing_file(place / "README.md") as card:
             card.write_text(self._card(best.step, scores), encoding="utf-8")
-        if place != folder.model:
-            folder.finish(best.step)
+        folder.finish(best.step)
         record = self._result(best, scores)
         folder.write_result(record)
         return RunResult(folder.model, scores["dev"], scores.get("test"), record)
@@ -255,6 +257,11 @@ class _Run:
         return make_card(self._data, record.data, self._config, record.command, step, scores)
 
     def _farewell(self) -> str:
+        if not self._progress.step:
+            return (
+                "stopped before the first update: nothing was learned yet. "
+                f"To begin again: relatum train --resume {self._folder.path}"
+            )
         best = self._progress.best
         model = f" The best model so far is {self._folder.best(best.step)}." if best else ""
         return (

@@ -16,6 +16,9 @@ from relatum.data.atomic import replacing_file
 from relatum.errors import printable
 from relatum.training.history import Evaluation
 
+_SILENCE = 60.0
+"""The most seconds without a line where there is no terminal."""
+
 
 class Monitor(Protocol):
     """Hears of everything worth telling while a run goes on."""
@@ -37,7 +40,10 @@ class Monitor(Protocol):
 
 
 class TerminalMonitor:
-    """A line of progress on a terminal; elsewhere one plain line an evaluation. All goes to standard error."""
+    """A line of progress on a terminal; elsewhere plain lines, one an evaluation and at least one a minute.
+
+    All goes to standard error.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -46,10 +52,12 @@ class TerminalMonitor:
         self._steps = 0
         self._scores = "no scores yet"
         self._begun = (0, 0.0)
+        self._last_line = 0.0
 
     def start(self, step: int, steps: int) -> None:
         self._steps = steps
         self._begun = step, time.monotonic()
+        self._last_line = time.monotonic()
         if self._console.is_terminal:
             columns = (
                 TextColumn("step"),
@@ -67,6 +75,8 @@ class TerminalMonitor:
     def advance(self, step: int, loss: float) -> None:
         if self._progress:
             self._progress.update(self._task, completed=step, speed=self._speed(step), loss=f"{loss:.3g}")
+        elif time.monotonic() - self._last_line >= _SILENCE:
+            self._print(f"step {step:,} of {self._steps:,}  loss {loss:.4g}  {self._pace(step)}")
 
     def evaluate(self, evaluation: Evaluation, best: bool) -> None:
         self._scores = "dev " + "  ".join(
@@ -78,7 +88,7 @@ class TerminalMonitor:
         mark = "  (best so far)" if best else ""
         self._print(
             f"step {evaluation.step:,} of {self._steps:,}  loss {evaluation.loss:.4g}  {self._scores}  "
-            f"{self._speed(evaluation.step)} steps/s  {_left(self._begun, evaluation.step, self._steps)}{mark}"
+            f"{self._pace(evaluation.step)}{mark}"
         )
 
     def say(self, message: str) -> None:
@@ -91,6 +101,10 @@ class TerminalMonitor:
 
     def _print(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)
+        self._last_line = time.monotonic()
+
+    def _pace(self, step: int) -> str:
+        return f"{self._speed(step)} steps/s  {_left(self._begun, step, self._steps)}"
 
     def _speed(self, step: int) -> str:
         first, begun = self._begun

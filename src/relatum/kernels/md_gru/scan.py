@@ -147,10 +147,11 @@ class _Scan(torch.autograd.Function):
     ) -> Tensor:
         width = from_input.shape[-1] // spec.n_parts
         own = from_input.shape[-1] - width
-        candidate = from_input[..., own:].contiguous()
+        candidate = from_input[..., own:].clone(memory_format=torch.contiguous_format)
         if reset_first is None:
-            # Nobody else looks at the projection, but autograd, where there is any, forbids to write over it.
-            gates = from_below.clone(memory_format=torch.contiguous_format) if keep else from_below.contiguous()
+            # A projection of the layer below is ours to write over, unless autograd has it; the bare bias never is.
+            mine = below is not None and not keep
+            gates = from_below if mine else from_below.clone(memory_format=torch.contiguous_format)
             gates[..., :own] += from_input[..., :own]
         else:
             gates = from_input[..., :own] + from_below[..., :own]

@@ -1,0 +1,132 @@
+"""What `relatum extract` prints and writes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TextIO
+
+if TYPE_CHECKING:
+    from relatum.cli.sources import Source
+    from relatum.extractor.result import Extraction
+    from relatum.types import Document
+
+OutputFormat = Literal["json", "jsonl", "table", "brat", "html"]
+
+_SUFFIXES: dict[str, OutputFormat] = {".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
+_SHOWN_TEXT = 2000
+"""How many characters of a text a table begins with."""
+
+
+def default_format(source: Source, out: Path | None) -> OutputFormat:
+    """The format to write where none is asked for."""
+    if out is not None and out.suffix.lower() in _SUFFIXES:
+        return _SUFFIXES[out.suffix.lower()]
+    if out is None and sys.stdout.isatty():
+        return "table"
+    return "jsonl" if source.many else "json"
+
+
+def write_extractions(
+    extractions: Iterator[Extraction], format: OutputFormat, out: Path | None, source: Source
+) -> None:
+    """Print them, or write the file or folder, which appears whole or not at all."""
+    from relatum.data.atomic import replacing_file
+
+    if out is None:
+        _print(extractions, format, sys.stdout, source)
+        sys.stdout.flush()
+    elif format == "brat":
+        _write_brat(extractions, out)
+    else:
+        with replacing_file(out) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+            _print(extractions, format, file, source)
+
+
+def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO, source: Source) -> None:
+    import json
+
+    # A stream that lacks a letter gets it in the way that JSON and HTML have for that.
+    plain = "utf" not in (out.encoding or "utf-8").lower()
+
+    def record(extraction: Extraction, indent: int | None = None) -> str:
+        named = {"id": extraction.document.id} if source.many else {}
+        return json.dumps({**named, **extraction.to_dict()}, ensure_ascii=plain, indent=indent)
+
+    if format == "table":
+        _print_tables(extractions, out, source)
+    elif format == "html":
+        from relatum.extractor.html import page_parts
+
+        shown = (extraction if source.many else extraction.with_id("") for extraction in extractions)
+        parts = page_parts(shown, source.where if source.many else "Entities and relations")
+        out.writelines(part.encode("ascii", "xmlcharrefreplace").decode() if plain else part for part in parts)
+    elif format == "json" and source.many:
+        out.write("[")
+        out.writelines((",\n " if number else "") + record(found) for number, found in enumerate(extractions))
+        out.write("]\n")
+    else:
+        indent = 2 if format == "json" else None
+        out.writelines(record(extraction, indent) + "\n" for extraction in extractions)
+
+
+def _print_tables(extractions: Iterator[Extraction], out: TextIO, source: Source) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from relatum.cli.console import printable
+    from relatum.extractor.result import mention
+
+    # As in `console.results`: a file or pipe has no width to keep to.
+    width = None if out.isatty() else 10_000
+    console = Console(file=out, highlight=False, markup=False, emoji=False, width=width)
+
+    def table(title: str, *columns: str) -> Table:
+        made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+        for column in columns:
+            made.add_column(column, justify="right" if column in ("score", "start", "end") else "left")
+        return made
+
+    def shown(score: float | None) -> str:
+        return "" if score is None else f"{score:.2f}"
+
+    for extraction in extractions:
+        text = extraction.text
+        if source.many:
+            cut = f"… ({len(text):,} characters)" if len(text) > _SHOWN_TEXT else ""
+            console.print(printable(extraction.document.id), style="bold")
+            console.print(printable(text[:_SHOWN_TEXT].strip() + cut))
+        entities = table("entities", "entity", "type", "score", "start", "end")
+        for entity in extraction.entities:
+            start, end = map(str, entity.span)
+            entities.add_row(printable(mention(entity, text)), entity.label, shown(entity.score), start, end)
+        relations = table("relations", "head", "relation", "tail", "score")
+        for relation in extraction.relations:
+            head, tail = (printable(mention(end, text)) for end in (relation.head, relation.tail))
+            relations.add_row(head, relation.label, tail, shown(relation.score))
+        for made in (entities, relations):
+            console.print(made if made.row_count else f"no {made.title}")
+        console.print()
+
+
+def _write_brat(extractions: Iterator[Extraction], folder: Path) -> None:
+    from relatum.cli.console import say
+    from relatum.data.atomic import new_folder
+    from relatum.data.formats import get_format
+    from relatum.schema import SchemaBuilder
+
+    brat, schema = get_format("brat"), SchemaBuilder()
+
+    def documents() -> Iterator[Document]:
+        for extraction in extractions:
+            schema.add(extraction.document.annotation)
+            yield extraction.document
+
+    with new_folder(folder) as draft:
+        brat.write(draft, documents())
+        if brat.companion:
+            name, content = brat.companion(schema.build())
+            (draft / name).write_text(content, encoding="utf-8")
+    say("scores are left out, which brat cannot hold; --format jsonl keeps them")
