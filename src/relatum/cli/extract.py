@@ -60,8 +60,7 @@ def extract(
     without .txt.
     """
     from relatum.cli.console import say, warn_about
-    from relatum.data.conversion import SKIP_CURE
-    from relatum.data.problems import Problems
+    from relatum.data.problems import SKIP_CURE, Problems
     from relatum.errors import RelatumError
 
     source = find_source(text, input)

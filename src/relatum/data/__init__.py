@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relatum.data.corpus import read_documents
-from relatum.data.problems import Problems
 from relatum.types import Document
 
 
@@ -14,6 +12,10 @@ def load_documents(path: str | Path, format: str | None = None) -> list[Document
 
     Raises `DataError`, which carries every bad record with its place, if there is any.
     """
+    # Here and not above: whoever wants another part of this package need not wait for all formats.
+    from relatum.data.corpus import read_documents
+    from relatum.data.problems import Problems
+
     problems = Problems()
     documents = list(read_documents(Path(path), format, problems))
     problems.raise_if_any()

@@ -10,13 +10,11 @@ from relatum.data.atomic import new_folder, replacing_file
 from relatum.data.corpus import Corpus, Part
 from relatum.data.fitting import Policy, fit_documents
 from relatum.data.formats import FORMATS, Format, get_format
-from relatum.data.problems import Problems
+from relatum.data.problems import SKIP_CURE, Problems
 from relatum.data.splitting import Splitter
 from relatum.errors import FormatError, RelatumError
 from relatum.schema import SchemaBuilder
 from relatum.types import Document
-
-SKIP_CURE = "Nothing was written. Mend these records, or pass --on-error skip to leave them out."
 
 Watch = Callable[[Iterable[Document], str], Iterable[Document]]
 """Looks on while documents pass, under the name of their part: for progress bars."""

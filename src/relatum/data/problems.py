@@ -6,6 +6,9 @@ from collections import Counter
 
 from relatum.errors import SHOWN, DataError, Problem
 
+SKIP_CURE = "Nothing was written. Mend these records, or pass --on-error skip to leave them out."
+"""What to say where nothing is written before all of the input is good."""
+
 
 class Problems:
     """Collects bad records and remarks while documents stream past; never raises by itself."""

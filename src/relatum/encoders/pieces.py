@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -65,12 +66,17 @@ class PieceTokenizer:
         return (self._unknown,)
 
     def _specials(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        for probe in chain(["a"], islice(self._tokenizer.get_vocab(with_added_tokens=False), 1000)):
+        for probe in self._probes():
             encoding = self._tokenizer.encode(probe)
             if 0 in encoding.special_tokens_mask:
                 inside = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
                 return tuple(encoding.ids[: inside[0]]), tuple(encoding.ids[inside[-1] + 1 :])
         raise RelatumError(f"{self._where}: the tokenizer cuts no word into pieces; is its vocabulary empty?")
+
+    def _probes(self) -> Iterator[str]:
+        """Texts of which one should have pieces; most tokenizers know the first, and few need to be asked for more."""
+        yield "a"
+        yield from islice(self._tokenizer.get_vocab(with_added_tokens=False), 1000)
 
     def _unknown_piece(self) -> int | None:
         named = getattr(self._tokenizer.model, "unk_token", None)
