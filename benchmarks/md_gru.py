@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from math import sqrt
 from pathlib import Path
 
 import torch
@@ -56,7 +57,7 @@ class Case:
         parts, slots = spec.n_parts * width, len(spec.slots) * width
 
         def random(*shape: int) -> Tensor:
-            values = torch.randn(*shape, generator=generator, dtype=torch.float64) / float(shape[-2]) ** 0.5
+            values = torch.randn(*shape, generator=generator, dtype=torch.float64) / sqrt(shape[-2])
             return values.to(device, dtype).requires_grad_()
 
         lengths = torch.tensor([max(1, n - n // 3) if number % 3 == 2 else n for number in range(batch)])
