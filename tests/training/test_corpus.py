@@ -79,8 +79,15 @@ def test_single_file_is_divided_and_has_no_test(tmp_path: Path) -> None:
 
 
 def test_too_few_documents_to_hold_some_out_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RelatumError, match="3 documents are too few to hold some out; add a file named dev"):
+    with pytest.raises(RelatumError, match=r"too few documents to hold some out \(3\); add a file named dev"):
         load_training_data(write(tmp_path / "mine.jsonl", TRAIN[:3]), Config())
+
+
+def test_bad_records_are_named_before_there_is_talk_of_too_few(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"text": "Ann works."}\nnot json\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"data.jsonl:2 .*expected valid JSON"):
+        load_training_data(path, load_config())
 
 
 def test_folder_without_train_is_an_error(tmp_path: Path) -> None:

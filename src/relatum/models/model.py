@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -30,11 +31,11 @@ class Model:
     words: Vocabulary | None
     characters: Vocabulary | None
 
-    @property
+    @cached_property
     def sequence_tags(self) -> SequenceTags:
         return SequenceTags(self.schema, self.config.tagging.scheme)
 
-    @property
+    @cached_property
     def table_tags(self) -> TableTags:
         tagging = self.config.tagging
         return TableTags(self.schema, tagging.fill, tagging.cells, tagging.directed)

@@ -173,14 +173,16 @@ def _read_parts(corpus: Corpus, config: Config, problems: Problems, remarks: lis
         part: list(found[name].read(problems)) if name in found and (part == "train" or not alone) else []
         for part, name in names.items()
     }
+    if config.data.on_error == "fail":
+        problems.raise_if_any(_CURE)  # before anything is said about what is left
     if names["dev"] not in found or alone:
         seed = config.training.seed
         documents = read["train"]
         fold = partition.divide([document.text for document in documents], DEV_SHARE, 0.0, seed)
         if not fold.dev:
             raise RelatumError(
-                f"{corpus.path}: there is no dev part, and {len(documents)} documents are too few to hold some out; "
-                "add a file named dev"
+                f"{corpus.path}: there is no dev part, and too few documents to hold some out ({len(documents):,}); add a "
+                "file named dev"
             )
         read["train"], read["dev"] = ([documents[number] for number in part] for part in (fold.train, fold.dev))
         remarks.append(
