@@ -181,8 +181,8 @@ def _read_parts(corpus: Corpus, config: Config, problems: Problems, remarks: lis
         fold = partition.divide([document.text for document in documents], DEV_SHARE, 0.0, seed)
         if not fold.dev:
             raise RelatumError(
-                f"{corpus.path}: there is no dev part, and too few documents to hold some out ({len(documents):,}); add a "
-                "file named dev"
+                f"{corpus.path}: there is no dev part, and too few documents to hold some out ({len(documents):,}); "
+                "add a file named dev"
             )
         read["train"], read["dev"] = ([documents[number] for number in part] for part in (fold.train, fold.dev))
         remarks.append(
