@@ -102,7 +102,7 @@ def test_config_keys_have_a_meaning_and_a_default_that_validates() -> None:
     Config.model_validate(Config().model_dump())
 
 
-OPTIONAL = ["data.overlaps", "encoder.cache_path", "words.path"]
+OPTIONAL = ["data.overlaps", "encoder.cache_path", "words.path", "table.width"]
 
 
 def test_config_keys_that_may_be_unset_are_unset_by_default() -> None:
@@ -613,3 +613,20 @@ def test_documentation_examples_load_and_fail_as_they_say() -> None:
     messages = re.findall(r"^my\.toml:.*$", text, re.MULTILINE)
     path = write("my.toml", blocks[0].replace("words", "wrods").replace('"skip"', "true"))
     assert problems(path) == messages
+
+
+def test_fp16_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        ConfigError, match=r'training\.precision: found "fp16"; expected "fp32" or "bf16" \(losses are summed'
+    ):
+        load_config(None, ["training.precision=fp16"])
+    with pytest.raises(ConfigError, match=r'found "half"; expected "fp32" or "bf16"$'):
+        load_config(None, ["training.precision=half"])
+    assert load_config(None, ["training.precision=bf16"]).training.precision == "bf16"
+
+
+def test_width_of_the_table_must_be_divided_among_its_directions() -> None:
+    assert load_config(None, ["table.width=66"]).table.width == 66
+    with pytest.raises(ConfigError, match=r"table\.width \(65\) that the number of table\.directions \(2\) divides"):
+        load_config(None, ["table.width=65"])
+    assert load_config(None, ["table.width=65", "table.kind=cnn"]).table.width == 65

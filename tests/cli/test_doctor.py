@@ -173,7 +173,7 @@ def test_doctor_lists_devices_with_their_memory(monkeypatch: pytest.MonkeyPatch)
     found = section("devices")
     assert list(found) == ["cpu", "cuda:0", "cuda:1"]  # torch has Apple's GPU here, which relatum does not run on
     assert found["cuda:1"].detail == "Big GPU, 140.0 GiB of memory"
-    assert found["cpu"].detail.endswith("torch uses AVX512, it has amx_tile, avx512f")
+    assert "torch uses AVX512, it has amx_tile, avx512f; bf16" in found["cpu"].detail
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_doctor_reports_backends_that_cannot_run(monkeypatch: pytest.MonkeyPatch
         SimpleNamespace(name="triton", available=False, reason="no GPU"),
         SimpleNamespace(name="wavefront", available=True, reason="plain torch"),
     ]
-    vars(module).update(explain=lambda: backends, select=lambda _: "wavefront")
+    vars(module).update(explain=lambda: backends, select=lambda *_: "wavefront")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     found = section("md-gru backends")
     assert (found["triton"].state, found["triton"].detail) == ("missing", "no GPU")
@@ -254,3 +254,22 @@ def test_doctor_does_not_import_transformers_for_its_version() -> None:
         "assert 'torch' in sys.modules\nassert 'transformers' not in sys.modules and 'spacy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx", "said"),
+    [
+        (True, True, "bf16 is multiplied with AMX"),
+        (False, True, "bf16 is multiplied with AVX-512"),
+        (False, False, "bf16 is emulated, and slow"),
+        (None, None, "bf16 is emulated, and slow"),
+    ],
+)
+def test_doctor_says_what_bf16_is_worth_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, amx: bool | None, avx: bool | None, said: str
+) -> None:
+    fake_torch(monkeypatch, None, 0)
+    if amx is not None:  # a torch that cannot say has none of these
+        queries = SimpleNamespace(_is_amx_tile_supported=lambda: amx, _is_avx512_bf16_supported=lambda: avx)
+        monkeypatch.setattr(sys.modules["torch"], "cpu", queries, raising=False)
+    assert said in section("devices")["cpu"].detail

@@ -37,6 +37,7 @@ class FakeExtractor:
     """Knows some words, and relates the first to all others with the score 0.6; a sentence is a line."""
 
     loaded: tuple[str, str] | None = None
+    limits: tuple[object, ...] = ()
     reads_ahead = 3
 
     def __call__(self, text: str) -> Extraction:
@@ -60,8 +61,9 @@ class FakeExtractor:
         yield from map(self, waiting)
 
     @classmethod
-    def from_pretrained(cls, name: str, device: str) -> FakeExtractor:
+    def from_pretrained(cls, name: str, device: str, *limits: Any) -> FakeExtractor:
         FakeExtractor.loaded = name, device
+        FakeExtractor.limits = limits
         return cls()
 
 
@@ -127,8 +129,8 @@ def test_extract_refuses_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPa
 
     class Choosing(FakeExtractor):
         @classmethod
-        def from_pretrained(cls, name: str, device: str) -> FakeExtractor:
-            return super().from_pretrained(name, str(choose_device(device)))
+        def from_pretrained(cls, name: str, device: str, *limits: Any) -> FakeExtractor:
+            return super().from_pretrained(name, str(choose_device(device)), *limits)
 
     monkeypatch.setattr(sys.modules["relatum.extractor.extractor"], "Extractor", Choosing)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -464,3 +466,23 @@ def test_extract_to_json_does_not_wait_for_rich(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     extract(TEXT)
     assert not any(name.partition(".")[0] == "rich" for name in sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), ("fp32", None, None)),
+        (("--precision", "bf16", "--batch-size", "8", "--max-cells", "1000"), ("bf16", 8, 1000)),
+    ],
+)
+def test_precision_and_limits_reach_the_extractor(options: tuple[str, ...], expected: tuple[object, ...]) -> None:
+    answer(TEXT, *options)
+    assert FakeExtractor.limits == expected
+
+
+@pytest.mark.parametrize("option", [("--batch-size", "0"), ("--max-cells", "-1"), ("--precision", "int4")], ids=str)
+def test_precision_and_limits_that_there_are_not_are_refused(option: tuple[str, str]) -> None:
+    result = run(TEXT, *option)
+    assert result.exit_code == 2
+    assert option[0] in result.output
+    assert FakeExtractor.loaded is None

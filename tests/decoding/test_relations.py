@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from relatum.decoding.probabilities import Logits
 from relatum.decoding.relations import Opposite, decode_relations
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
@@ -83,6 +84,18 @@ def test_relations_are_those_of_the_ballot(
     assert found == tuple(relation for relation, _ in expected)
     assert [relation.score for relation in found] == pytest.approx([score for _, score in expected])
     assert all(type(one.score) is float and 0 <= one.score <= 1 for one in found)
+
+
+@given(formulations, entity_lists(), st.sampled_from(OPPOSITES), seeds)
+def test_relations_of_logits_are_those_of_their_softmax(
+    tags: TableTags, entities: list[Entity], opposite: Opposite, seed: int
+) -> None:
+    logits = np.random.default_rng(seed).normal(0, 4, (N_WORDS, N_WORDS, len(tags.names))).astype(np.float32)
+    powers = np.exp(logits.astype(np.float64))
+    expected = decode_relations(powers / powers.sum(-1, keepdims=True), entities, tags, opposite)
+    found = decode_relations(Logits(logits), entities, tags, opposite)
+    assert found == expected
+    assert [one.score for one in found] == pytest.approx([one.score for one in expected])
 
 
 @given(formulations, entity_lists(), seeds)
@@ -177,8 +190,20 @@ def test_relations_refuse_what_they_cannot_read() -> None:
         decode_relations(np.zeros((2, 3, 6)), (), tags, "no-relation")
     with pytest.raises(RelatumError, match="relation probabilities contain values that are not finite"):
         decode_relations(np.full((2, 2, 6), np.nan), (), tags, "no-relation")
+    with pytest.raises(RelatumError, match="relation probabilities contain values that are not finite"):
+        decode_relations(Logits(np.full((2, 2, 6), np.inf)), (), tags, "no-relation")
+    with pytest.raises(ValueError, match=r"shape \(2, 2, 5\), expected \(2, 2, 6\)"):
+        decode_relations(Logits(np.zeros((2, 2, 5))), (), tags, "no-relation")
     with pytest.raises(ValueError, match=r"X \[1, 3\) does not fit into a sentence of 2 words"):
         decode_relations(np.zeros((2, 2, 6)), (entity(0, 1), entity(1, 3)), tags, "no-relation")
+
+
+def test_relations_of_large_logits_do_not_overflow() -> None:
+    tags = TableTags(SCHEMA)
+    logits = np.zeros((2, 2, 6), dtype=np.float32)
+    logits[0, 1, 1] = logits[1, 0, 2] = 1e4
+    (relation,) = decode_relations(Logits(logits), (entity(0, 1), entity(1, 2)), tags, "no-relation")
+    assert (relation.label, relation.score) == ("r", 1.0)
 
 
 def test_relations_of_many_entities_are_fast() -> None:

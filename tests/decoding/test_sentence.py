@@ -1,5 +1,7 @@
 import numpy as np
+import pytest
 
+from relatum.decoding.probabilities import Logits
 from relatum.decoding.sentence import decode_sentence
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
@@ -47,3 +49,12 @@ def test_sentence_takes_given_entities_as_they_are() -> None:
 def test_sentence_with_no_entities_given_has_no_relations() -> None:
     words, table = probabilities(GOLD)
     assert decode_sentence(words, table, SEQUENCE, TABLE, "no-relation", ()) == Annotation()
+
+
+def test_sentence_is_read_from_logits_as_from_their_probabilities() -> None:
+    words, table = probabilities(GOLD)
+    found = decode_sentence(Logits(20 * words), Logits(20 * table), SEQUENCE, TABLE, "no-relation")
+    assert found == GOLD
+    certain = np.exp(20) / (np.exp(20) + 2)
+    assert [one.score for one in found.entities] == pytest.approx([certain] * 2, abs=1e-12)
+    assert [one.score for one in found.relations] == pytest.approx([certain], abs=1e-12)

@@ -73,6 +73,21 @@ def test_bert_without_attention_has_the_same_hidden_states(tmp_path: Path) -> No
         torch.testing.assert_close(one.hidden[mask], other.hidden[mask], rtol=1e-12, atol=1e-12)
 
 
+def test_bert_of_a_full_batch_is_that_of_its_sentences(tmp_path: Path) -> None:
+    """Without padding there is nothing to leave out, and nothing to mask."""
+    _theirs(tmp_path)
+    ours = _ours(tmp_path).double()
+    pieces = torch.randint(1, 50, (2, 7), generator=torch.Generator().manual_seed(2))
+    full = torch.ones(2, 7, dtype=torch.bool)
+    padded, mask = torch.zeros(2, 9, dtype=torch.long), torch.zeros(2, 9, dtype=torch.bool)
+    padded[:, :7], mask[:, :7] = pieces, full
+    for one, other in zip(ours.outputs(pieces, full, True), ours.outputs(padded, mask, True), strict=True):
+        torch.testing.assert_close(one.hidden, other.hidden[:, :7], rtol=1e-12, atol=1e-12)
+        assert not other.hidden[:, 7:].any(), "padding is zero"
+        if one.attention is not None and other.attention is not None:
+            torch.testing.assert_close(one.attention, other.attention[:, :, :7, :7], rtol=1e-12, atol=1e-12)
+
+
 def test_bert_reads_other_spellings_of_the_names_and_half_precision(tmp_path: Path) -> None:
     _theirs(tmp_path)
     plain = _ours(tmp_path)

@@ -14,6 +14,7 @@ from relatum.config import load_config
 from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, find_model, shipped_models
+from relatum.extractor.jobs import Job
 from relatum.extractor.result import Extraction
 from relatum.models.build import build_model
 from relatum.schema import RelationType, Schema
@@ -271,14 +272,18 @@ def test_given_entities_that_share_words_keep_their_relations_in_windows() -> No
         Entity(Span(5, 6), "Peop"),
     ]
 
-    def relate_all(_: object, entities: list[tuple[Entity, ...]]) -> list[Annotation]:
-        return [
-            Annotation(own, tuple(Relation(a, b, "Live_In", 0.5) for a in own for b in own if a != b))
-            for own in entities
-        ]
+    def relate_all(_: object, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+        for job in jobs:
+            yield (
+                job,
+                [
+                    Annotation(own, tuple(Relation(a, b, "Live_In", 0.5) for a in own for b in own if a != b))
+                    for own in job.given or ()
+                ],
+            )
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extractor, "_annotate", relate_all)
+        patch.setattr("relatum.extractor.extractor.do_jobs", relate_all)
         found = extractor.predict([sentence("a b c d e f")], [given])[0].found
     related = {(relation.head, relation.tail) for relation in found.relations}
     one, two, three, four = given
@@ -447,3 +452,52 @@ def test_model_without_a_table_finds_entities_only() -> None:
     extraction = make_extractor("table.kind=none")(TEXT)
     assert extraction.entities
     assert extraction.relations == ()
+
+
+def test_bf16_finds_nearly_the_same_with_rounded_weights(tmp_path: Path) -> None:
+    make_extractor().save(tmp_path / "model")
+    full = Extractor.from_pretrained(tmp_path / "model", "cpu")
+    half = Extractor.from_pretrained(tmp_path / "model", "cpu", precision="bf16")
+    assert {weight.dtype for weight in half.model.network.parameters()} == {torch.bfloat16}
+    assert {weight.dtype for weight in full.model.network.parameters()} == {torch.float32}
+    words = sentence("Mara Ilves works for Tarn Shipping in Oldhaven .")
+    found, expected = half.predict([words])[0], full.predict([words])[0]
+    assert found.found == expected.found
+    assert scores(found) == pytest.approx(scores(expected), abs=0.05)
+    assert scores(found) != scores(expected)
+    with pytest.raises(RelatumError, match=r"rounded to bfloat16 .* precision='fp32' to save it"):
+        half.save(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_precision_that_there_is_not_is_refused_before_a_model_is_read(tmp_path: Path) -> None:
+    make_extractor().save(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(RelatumError, match=r"precision 'int4': .*'fp32' or 'bf16'"):
+        Extractor.from_pretrained(tmp_path / "model", "cpu", precision="int4")  # type: ignore[arg-type]
+
+
+def test_batches_are_as_large_as_asked_and_the_model_keeps_its_settings(tmp_path: Path) -> None:
+    make_extractor().save(tmp_path / "model")
+    shapes: list[tuple[int, ...]] = []
+
+    def read(**limits: int) -> list[tuple[int, ...]]:
+        extractor = Extractor.from_pretrained(tmp_path / "model", "cpu", **limits)  # type: ignore[arg-type]
+        extractor.model.network.register_forward_hook(lambda _, inputs, __: shapes.append(tuple(inputs[0].mask.shape)))
+        shapes.clear()
+        found = extractor.predict([sentence("a b c d")] * 5)
+        assert len(found) == 5
+        assert extractor.model.config.extraction.batch_size == 32
+        return list(shapes)
+
+    assert read() == [(5, 4)]
+    assert read(batch_size=2) == [(2, 4), (2, 4), (1, 4)]
+    assert read(max_cells=48) == [(3, 4), (2, 4)]
+    assert read(max_cells=9)[0] == (1, 3), "in windows"
+
+
+@pytest.mark.parametrize("limits", [{"batch_size": 0}, {"max_cells": -1}], ids=str)
+def test_limits_below_one_are_refused(limits: dict[str, int]) -> None:
+    ((name, value),) = limits.items()
+    with pytest.raises(RelatumError, match=f"{name} is {value}; expected at least 1"):
+        Extractor(make_extractor().model, **limits)  # type: ignore[arg-type]

@@ -64,3 +64,21 @@ def test_each_part_has_its_published_size() -> None:
 def test_model_without_anything_to_read_is_refused() -> None:
     with pytest.raises(ConfigError, match="nothing to read"):
         build_network(config("characters.kind=none"), Sizes(3, 3))
+
+
+def test_narrower_table_leaves_the_sequence_as_it_is() -> None:
+    sizes = Sizes(9, 11, 384, 72, 100)
+    wide = build_network(config(), sizes)
+    narrow = build_network(config("table.width=64"), sizes)
+    assert count_parameters(build_network(config("table.width=200"), sizes)) == count_parameters(wide)
+    for layer in narrow.layers:
+        assert layer.get_submodule("pairing.first").weight.shape == (64, 400)
+        assert layer.get_submodule("pairing.second").weight.shape == (64, 64 + 72)
+        assert layer.get_parameter("table_encoder.input").shape[:2] == (2, 64)
+        assert layer.get_submodule("sequence_encoder.attention.scores.guide").weight.shape == (8, 64)
+        assert layer.get_submodule("sequence_encoder.attention.value").weight.shape == (200, 200)
+    assert narrow.entity_scorer.weight.shape == (9, 200)
+    assert narrow.relation_scorer is not None
+    assert narrow.relation_scorer.weight.shape == (11, 64)
+    on_diagonal = build_network(config("table.width=64", "model.entity_source=diagonal"), sizes)
+    assert on_diagonal.entity_scorer.weight.shape == (9, 64)

@@ -342,3 +342,40 @@ def test_settings_of_a_config_reach_their_parts(make_model: Any) -> None:
         cnn: Model = make_model("table.kind=cnn", f"table.kernel_size={kernel_size}")
         shape = cnn.network.layers[0].get_parameter("table_encoder.convolutions.0.weight").shape
         assert shape == (8, 8, kernel_size, kernel_size)
+
+
+@pytest.mark.parametrize(
+    "overrides", [(), ("table.kind=cnn",), ("model.entity_source=diagonal",), ("table.pairing=one-step",)]
+)
+def test_table_may_be_narrower_than_the_sequence(make_model: Any, sentences: Any, overrides: tuple[str, ...]) -> None:
+    model: Model = make_model("table.width=4", "model.n_layers=2", *overrides)
+    outputs = model.network(model.inputs(sentences))
+    assert [state.table.shape[-1] for state in outputs.layers if state.table is not None] == [4, 4]
+    assert [state.sequence.shape[-1] for state in outputs.layers] == [8, 8]
+    outputs.entity_logits.sum().add(outputs.relation_logits.sum()).backward()
+    for name, parameter in model.network.named_parameters():
+        if "layers.1.sequence_encoder" not in name or "diagonal" not in "".join(overrides):
+            assert parameter.grad is not None, name
+
+
+@pytest.mark.parametrize(
+    "overrides", [(), ("table.kind=cnn",), ("model.entity_source=diagonal",), ("table.kind=none",)]
+)
+def test_half_precision_is_for_tables_alone(make_model: Any, sentences: Any, overrides: tuple[str, ...]) -> None:
+    model: Model = make_model(*overrides)
+    inputs = model.inputs(sentences)
+    expected = model.network(inputs)
+    model.network.table_dtype = torch.bfloat16
+    found = model.network(inputs)
+    assert not torch.is_autocast_enabled("cpu")
+    if model.config.table.kind == "md-gru":
+        assert all(state.table.dtype == torch.bfloat16 for state in found.layers)
+    assert all(state.sequence.dtype == torch.float32 for state in found.layers)
+    assert found.entity_logits.dtype == torch.float32
+    torch.testing.assert_close(found.entity_logits, expected.entity_logits, rtol=0.05, atol=0.05)
+    if expected.relation_logits is not None:
+        assert found.relation_logits.dtype == torch.float32
+        assert not torch.equal(found.relation_logits, expected.relation_logits)
+        torch.testing.assert_close(found.relation_logits, expected.relation_logits, rtol=0.05, atol=0.05)
+    found.entity_logits.sum().backward()
+    assert all(p.grad is None or p.grad.dtype == torch.float32 for p in model.network.parameters())

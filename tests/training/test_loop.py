@@ -136,6 +136,25 @@ def test_stopped_run_goes_on_to_the_same_weights(
     assert_same_run(whole, tmp_path / "broken")
 
 
+def test_stopped_run_in_half_precision_goes_on_to_the_same_weights(
+    start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
+) -> None:
+    monkeypatch.setattr(loop, "_PATIENCE", -1.0)
+    data, record = start(tiny("training.precision=bf16", "training.steps=8"))
+    train(data, record, tmp_path / "half", device=CPU, monitor=Silent())
+    monitor = Silent()
+    monitor.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 6 else None
+    with pytest.raises(TrainingStopped):
+        train(data, record, tmp_path / "broken", device=CPU, monitor=monitor)
+    train(data, record, tmp_path / "broken", device=CPU, monitor=Silent(), resume=True)
+    assert_same_run(tmp_path / "half", tmp_path / "broken")
+    tensors = read_checkpoint(list_checkpoints(tmp_path / "half" / "checkpoints")[0]).tensors
+    assert all(tensor.dtype == torch.float32 for name, tensor in tensors.items() if not name.startswith("random/"))
+    half, full = (json.loads((run / "log.jsonl").read_text().splitlines()[0]) for run in (tmp_path / "half", whole))
+    assert half["loss"] != full["loss"], "the precision makes no difference"
+    assert half["loss"] == pytest.approx(full["loss"], rel=0.01)
+
+
 KILLED = """
 import sys, torch
 from pathlib import Path

@@ -137,8 +137,18 @@ def _devices() -> Iterator[Finding]:
         return
     vectors = f"; torch uses {torch.backends.cpu.get_cpu_capability()}"
     known = _cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"}
-    yield Finding("cpu", cores + memory + vectors + (f", it has {', '.join(sorted(known))}" if known else ""))
+    flags = f", it has {', '.join(sorted(known))}" if known else ""
+    yield Finding("cpu", f"{cores}{memory}{vectors}{flags}; {_bf16(torch)}")
     yield from _cuda(torch)
+
+
+def _bf16(torch: ModuleType) -> str:
+    """What --precision bf16 is worth on this CPU."""
+    for name, query in (("AMX", "_is_amx_tile_supported"), ("AVX-512", "_is_avx512_bf16_supported")):
+        supported = getattr(getattr(torch, "cpu", None), query, None)  # not a public part of torch
+        if supported is not None and supported():
+            return f"bf16 is multiplied with {name}: --precision bf16 is faster than fp32"
+    return "bf16 is emulated, and slow: use --precision fp32 on it"
 
 
 def _torch() -> ModuleType | Finding:
@@ -185,8 +195,9 @@ def _backends() -> Iterator[Finding]:
     import torch
 
     from relatum.kernels.backend import explain, select
+    from relatum.kernels.md_gru import CellSpec
 
-    chosen = select("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = select("cuda" if torch.cuda.is_available() else "cpu", CellSpec())
     for backend in explain():
         used = "used here; " if backend.name == chosen else ""
         yield Finding(backend.name, used + backend.reason, "ok" if backend.available else "missing")

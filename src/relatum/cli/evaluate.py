@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from relatum.cli.options import BatchSize, MaxCells, Precision
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as relatum score does.")] = False,
     device: Device = None,
+    precision: Precision = "fp32",
+    batch_size: BatchSize = None,
+    max_cells: MaxCells = None,
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest"] | None,
         typer.Option(help="Nested, overlapping, discontinuous gold entities; as in training if not given."),
@@ -56,7 +60,7 @@ def evaluate(
     from relatum.extractor.extractor import Extractor
     from relatum.training.corpus import load_part
 
-    extractor = Extractor.from_pretrained(model, device)
+    extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells)
     config = extractor.model.config
     changed = {key: value for key, value in (("overlaps", overlaps), ("crossing", crossing)) if value is not None}
     settings = config.model_copy(update={"data": config.data.model_copy(update=changed)})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from relatum.cli.options import BatchSize, MaxCells, Precision
 from relatum.cli.progress import count_sentences
 from relatum.cli.sources import find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
@@ -44,6 +45,9 @@ def extract(
         Path | None, typer.Option(metavar="PATH", help="The file to write, or for brat the new folder.")
     ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where the model runs.")] = "auto",
+    precision: Precision = "fp32",
+    batch_size: BatchSize = None,
+    max_cells: MaxCells = None,
     threshold: Annotated[
         float | None,
         typer.Option(min=0, max=1, metavar="SCORE", help="Leave out what has a lower score."),
@@ -80,7 +84,7 @@ def extract(
     from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for
 
     problems = Problems()
-    extractor = Extractor.from_pretrained(model, device)
+    extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells)
 
     def found(on_progress: Callable[[int, int], None]) -> Iterator[Extraction]:
         yield from _run(extractor, source.read(problems), threshold, on_progress)

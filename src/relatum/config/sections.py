@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 def _odd(value: int) -> int:
@@ -21,6 +21,14 @@ def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(values)) < len(values):
         raise ValueError("each of them at most once")
     return values
+
+
+def _not_fp16(value: object) -> object:
+    if value == "fp16":
+        raise ValueError(
+            '"fp32" or "bf16" (losses are summed and gradients reach thousands: fp16 has too small a range for them)'
+        )
+    return value
 
 
 FunctionName = Annotated[
@@ -148,7 +156,9 @@ class CharactersConfig(Section):
 class ModelConfig(Section):
     """The stack of table-sequence layers (paper, section 4)."""
 
-    width: Positive = Field(default=200, description="The width H of both representations.")
+    width: Positive = Field(
+        default=200, description="The width H of both representations, unless table.width says otherwise."
+    )
     n_layers: Positive = Field(default=3, description="How many layers are stacked (L).")
     share_layers: bool = Field(default=False, description="Whether all layers have the same parameters.")
     interaction: Literal["both", "table-to-sequence", "sequence-to-table", "none"] = Field(
@@ -168,12 +178,15 @@ class TableConfig(Section):
     kind: Literal["md-gru", "cnn", "none"] = Field(
         default="md-gru", description="Multi-dimensional recurrent, convolutional, or no table encoder at all."
     )
+    width: Positive | None = Field(
+        default=None, description="The width of the table's cells; if unset, model.width. A narrower table is faster."
+    )
     directions: Annotated[
         tuple[Literal["nw", "ne", "sw", "se"], ...], AfterValidator(_distinct), Field(min_length=1)
     ] = Field(
         default=("nw", "se"),
         description="The corners from which recurrent networks run over the table; nw is row⁺col⁺ in the paper, ne "
-        "row⁺col⁻, sw row⁻col⁺ and se row⁻col⁻. The width is divided among them.",
+        "row⁺col⁻, sw row⁻col⁺ and se row⁻col⁻. The table's width is divided among them.",
     )
     predecessors: Annotated[tuple[Literal["below", "up", "left"], ...], AfterValidator(_distinct)] = Field(
         default=("below", "up", "left"),
@@ -250,6 +263,11 @@ class TrainingConfig(Section):
     )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
+    precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
+        default="fp32",
+        description="The precision of products over the table, in updates and evaluations on dev; weights, sums and "
+        "scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is faster and takes half the memory.",
+    )
     evaluate_every: Positive = Field(default=500, description="Updates between two evaluations on dev.")
     selection: Literal["micro", "macro"] = Field(
         default="micro", description="The average of the F1 scores by which the best model is chosen."
@@ -316,8 +334,9 @@ class Config(Section):
         n_heads, n_directions = self.sequence.n_attention_heads, len(table.directions)
         if width % n_heads:
             raise ValueError(f"a model.width ({width}) that sequence.n_attention_heads ({n_heads}) divides")
-        if table.kind == "md-gru" and width % n_directions:
-            raise ValueError(f"a model.width ({width}) that the number of table.directions ({n_directions}) divides")
+        key, of_cells = ("model.width", width) if table.width is None else ("table.width", table.width)
+        if table.kind == "md-gru" and of_cells % n_directions:
+            raise ValueError(f"a {key} ({of_cells}) that the number of table.directions ({n_directions}) divides")
         if table.kind == "none" and self.model.entity_source == "diagonal":
             raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
         return self

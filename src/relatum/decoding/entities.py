@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from relatum.decoding.probabilities import Probabilities, check_probabilities
 from relatum.tagging.sequence import SequenceTags
 from relatum.types import Entity
@@ -19,6 +17,6 @@ def decode_entities(probabilities: Probabilities, tags: SequenceTags) -> tuple[E
     chosen = probabilities.argmax(axis=1)
     certainty = probabilities.max(axis=1)
     return tuple(
-        replace(entity, score=float(certainty[entity.span.start : entity.span.end].mean(dtype=float)))
-        for entity in tags.decode(chosen.tolist())
+        Entity(found.span, found.label, score=float(certainty[found.span.start : found.span.end].mean(dtype=float)))
+        for found in tags.decode(chosen.tolist())
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relatum.decoding.probabilities import Probabilities, check_probabilities
+from relatum.decoding.probabilities import Logits, Probabilities, check_probabilities, pick_cells
 from relatum.tagging.sequence import check_fit
 from relatum.tagging.table import TableTags
 from relatum.types import Entity, Relation
@@ -18,7 +19,7 @@ _Array = NDArray[np.float64]
 
 
 def decode_relations(
-    probabilities: Probabilities, entities: Sequence[Entity], tags: TableTags, opposite: Opposite
+    probabilities: Probabilities | Logits, entities: Sequence[Entity], tags: TableTags, opposite: Opposite
 ) -> tuple[Relation, ...]:
     """The relations between the entities; `probabilities` has the axes (row words, column words, tags).
 
@@ -30,20 +31,21 @@ def decode_relations(
 
     A relation's score is its mass divided by the number of cells that were asked, so that it lies in [0, 1].
     """
-    n_words = len(probabilities)
+    n_words = len(probabilities.values if isinstance(probabilities, Logits) else probabilities)
     check_probabilities("relation", probabilities, (n_words, n_words, len(tags.names)))
     known = tuple(dict.fromkeys(entities))
     if len(known) < 2:
         return ()
     members = _members(known, tags, n_words)
-    filled = tags.fill_mask(n_words)
-    blocks = _block_sums(members, np.where(filled[..., None], probabilities.astype(np.float64), 0.0))
+    words = np.flatnonzero(members.any(0))  # the others are never asked
+    members = members[:, words]
+    filled = tags.fill_mask(n_words)[words[:, None], words]
+    blocks = _block_sums(members, np.where(filled[..., None], pick_cells(probabilities, words), 0.0))
     n_cells = members @ filled @ members.T
     if tags.asks_mirrored:
         n_cells = n_cells + n_cells.T
-    starts_first = np.array([[head.span < tail.span for tail in known] for head in known])
     votes = np.where(
-        starts_first[..., None], _votes(blocks, tags, opposite, True), _votes(blocks, tags, opposite, False)
+        _starts_first(known)[..., None], _votes(blocks, tags, opposite, True), _votes(blocks, tags, opposite, False)
     )
     # argmax takes the first of equals: no relation, then the types in the order of the schema.
     winners = votes.argmax(axis=-1)
@@ -70,6 +72,14 @@ def _members(entities: Sequence[Entity], tags: TableTags, n_words: int) -> _Arra
     return members
 
 
+def _starts_first(entities: Sequence[Entity]) -> NDArray[np.bool_]:
+    """(heads, tails): whether the head comes first; of two that begin together, the shorter does."""
+    places = {span: place for place, span in enumerate(sorted({entity.span for entity in entities}))}
+    order = np.array([places[entity.span] for entity in entities])
+    first: NDArray[np.bool_] = order[:, None] < order
+    return first
+
+
 def _block_sums(members: _Array, table: _Array) -> _Array:
     """(entities, entities, tags): the table summed over the words of a row's and of a column's entity."""
     n_words, n_tags = table.shape[1:]
@@ -80,16 +90,17 @@ def _block_sums(members: _Array, table: _Array) -> _Array:
 
 def _votes(blocks: _Array, tags: TableTags, opposite: Opposite, in_order: bool) -> _Array:
     """(heads, tails, outcomes): the mass for each outcome, read as if all pairs were in order, or all were not."""
-    votes = blocks @ _gathering(tags, True, in_order, opposite)
+    n_outcomes = 1 + len(tags.schema.relation_types)
+    votes: _Array = blocks @ _gathering(tags.outcomes(True, in_order), n_outcomes, opposite)
     if tags.asks_mirrored:
-        votes = votes + blocks.swapaxes(0, 1) @ _gathering(tags, False, in_order, opposite)
+        votes = votes + blocks.swapaxes(0, 1) @ _gathering(tags.outcomes(False, in_order), n_outcomes, opposite)
     return votes
 
 
-def _gathering(tags: TableTags, row_is_head: bool, in_order: bool, opposite: Opposite) -> _Array:
-    """(tags, outcomes): 1 where the tag speaks for the outcome."""
-    outcomes = tags.outcomes(row_is_head, in_order)
-    gathering = np.zeros((len(tags.names), 1 + len(tags.schema.relation_types)))
+@lru_cache(maxsize=256)
+def _gathering(outcomes: tuple[int, ...], n_outcomes: int, opposite: Opposite) -> _Array:
+    """(tags, outcomes): 1 where the tag speaks for the outcome; the same for every sentence."""
+    gathering = np.zeros((len(outcomes), n_outcomes))
     gathering[np.arange(len(outcomes)), outcomes] = 1
     if opposite == "ignored":
         gathering[1:, 0] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relatum.decoding.entities import decode_entities
-from relatum.decoding.probabilities import Probabilities
+from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.relations import Opposite, decode_relations
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
@@ -11,8 +11,8 @@ from relatum.types import Annotation, Entity
 
 
 def decode_sentence(
-    entity_probabilities: Probabilities,
-    relation_probabilities: Probabilities | None,
+    entity_probabilities: Probabilities | Logits,
+    relation_probabilities: Probabilities | Logits | None,
     sequence_tags: SequenceTags,
     table_tags: TableTags,
     opposite: Opposite,
@@ -23,7 +23,11 @@ def decode_sentence(
     Where `entities` are given, they are returned as they are and only relations are looked for, between them; they may
     be nested, overlapping or discontinuous. Without relation probabilities there are no relations.
     """
-    found = decode_entities(entity_probabilities, sequence_tags) if entities is None else entities
+    found = entities
+    if found is None:
+        if isinstance(entity_probabilities, Logits):
+            entity_probabilities = entity_probabilities.probabilities()
+        found = decode_entities(entity_probabilities, sequence_tags)
     if relation_probabilities is None:
         return Annotation(found)
     return Annotation(found, decode_relations(relation_probabilities, found, table_tags, opposite))

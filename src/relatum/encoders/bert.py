@@ -39,6 +39,9 @@ _NAMES = {
 }
 
 
+_PROJECTED = ("query", "key", "value")
+
+
 @dataclass(frozen=True, slots=True)
 class BertShape:
     """The numbers of a BERT that its weights depend on."""
@@ -97,13 +100,53 @@ class Bert(Backbone):
         self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.n_layers))
 
     def outputs(self, pieces: Tensor, mask: Tensor, want_attention: bool) -> Iterator[LayerOutput]:
-        length = pieces.shape[1]
-        found = self.pieces(pieces).to(self.positions.weight.dtype)
-        hidden = self.norm(found + self.segments.weight[0] + self.positions.weight[:length])
-        yield LayerOutput(hidden, None)
+        rows = _Rows.of(mask)
+        found = self.pieces(rows.gather(pieces)).to(self.positions.weight.dtype)
+        positions = torch.arange(pieces.shape[1], device=pieces.device).expand_as(pieces)
+        hidden = self.norm(found + self.segments.weight[0] + self.positions(rows.gather(positions)))
+        yield LayerOutput(rows.spread(hidden), None)
+        bias = rows.bias(hidden.dtype)
         for layer in self.layers:
-            hidden, attention = layer(hidden, mask[:, None, None, :], want_attention)
-            yield LayerOutput(hidden, attention)
+            hidden, attention = layer(hidden, rows, bias, want_attention)
+            yield LayerOutput(rows.spread(hidden), attention)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The pieces of a batch, one after the other; only attention sees them as sentences, padded to the longest.
+
+    On a CPU the padding is left out of all other steps, which saves a fifth of the work on a mixed batch. A GPU would
+    have to wait for the number of real pieces, and has the padding among the rows.
+    """
+
+    mask: Tensor
+    """(batch, pieces)"""
+    real: Tensor | None
+    """The places of the rows in the padded batch; None where they are all of it."""
+
+    @classmethod
+    def of(cls, mask: Tensor) -> _Rows:
+        is_full = mask.device.type != "cpu" or bool(mask.all())
+        return cls(mask, None if is_full else mask.flatten().nonzero().squeeze(1))
+
+    def gather(self, padded: Tensor) -> Tensor:
+        """(batch, pieces, …) to (rows, …)"""
+        flat = padded.flatten(0, 1)
+        return flat if self.real is None else flat.index_select(0, self.real)
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """(rows, …) to (batch, pieces, …), zero where there is no piece."""
+        if self.real is not None:
+            rows = rows.new_zeros(self.mask.numel(), *rows.shape[1:]).index_copy_(0, self.real, rows)
+        padded: Tensor = rows.unflatten(0, self.mask.shape)
+        return padded
+
+    def bias(self, dtype: torch.dtype) -> Tensor | None:
+        """(batch, 1, 1, pieces), to be added to the scores of attention; None where nothing is padding."""
+        if self.real is None and self.mask.device.type == "cpu":
+            return None
+        zeros = torch.zeros(self.mask.shape, dtype=dtype, device=self.mask.device)
+        return zeros.masked_fill_(~self.mask, torch.finfo(dtype).min)[:, None, None, :]
 
 
 def _embedding(n_vectors: int, width: int) -> nn.Embedding:
@@ -120,34 +163,45 @@ class _Layer(nn.Module):
         self.outer = nn.Linear(shape.inner_width, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
 
-    def forward(self, hidden: Tensor, mask: Tensor, want_attention: bool) -> tuple[Tensor, Tensor | None]:
-        read, attention = self.attention(hidden, mask, want_attention)
-        hidden = self.attention_norm(read + hidden)
-        return self.norm(self.outer(gelu(self.inner(hidden))) + hidden), attention
+    def forward(
+        self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        read, attention = self.attention(hidden, rows, bias, want_attention)
+        hidden = self.attention_norm(read.add_(hidden))
+        return self.norm(self.outer(gelu(self.inner(hidden))).add_(hidden)), attention
 
 
 class _Attention(nn.Module):
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
         self.n_attention_heads = n_attention_heads
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
+        self.projection = nn.Linear(width, len(_PROJECTED) * width)
         self.output = nn.Linear(width, width)
 
-    def forward(self, hidden: Tensor, mask: Tensor, want_attention: bool) -> tuple[Tensor, Tensor | None]:
-        query, key, value = (
-            part(hidden).unflatten(-1, (self.n_attention_heads, -1)).transpose(1, 2)
-            for part in (self.query, self.key, self.value)
-        )
+    def forward(
+        self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        parts = (len(_PROJECTED), self.n_attention_heads, -1)
+        # One copy puts the pieces of a head side by side: (query, key or value; batch; heads; pieces; width).
+        projected = rows.spread(self.projection(hidden)).unflatten(-1, parts).permute(2, 0, 3, 1, 4).contiguous()
+        query, key, value = projected.unbind(0)
         attention: Tensor | None = None
         if want_attention:
-            scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-            attention = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
+            attention = _scores(query, key, bias).softmax(-1)
             read = attention @ value
         else:
-            read = scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return self.output(read.transpose(1, 2).flatten(2)), attention
+            read = scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return self.output(rows.gather(read.transpose(1, 2).flatten(2))), attention
+
+
+def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
+    """(batch, heads, pieces, pieces): scaled products with the bias added, in one step."""
+    n_batch, n_heads, n_pieces, width = query.shape
+    added = query.new_zeros(1, 1, 1) if bias is None else bias.expand(-1, n_heads, n_pieces, -1).flatten(0, 1)
+    scores = torch.baddbmm(
+        added, query.flatten(0, 1), key.flatten(0, 1).mT, beta=0 if bias is None else 1, alpha=width**-0.5
+    )
+    return scores.view(n_batch, n_heads, n_pieces, n_pieces)
 
 
 def load_bert(folder: Path, shape: BertShape) -> Bert:
@@ -164,16 +218,26 @@ def load_bert(folder: Path, shape: BertShape) -> Bert:
     weights = {_our_name(name): value for name, value in stored.items()}
     with torch.device("meta"):  # nothing is drawn at random only to be overwritten
         model = Bert(shape)
-    wanted = model.state_dict()
-    for name, value in wanted.items():
-        if name not in weights:
-            raise RelatumError(f"{path} lacks the weights that BERT needs for {name}; is it another kind of model?")
-        if weights[name].shape != value.shape:
-            found, expected = tuple(weights[name].shape), tuple(value.shape)
-            raise RelatumError(f"{path}: {name} has the shape {found}, but config.json says {expected}")
-    widened = {name: weights[name] if name == "pieces.weight" else weights[name].float() for name in wanted}
-    model.load_state_dict(widened, assign=True)
+    joined: dict[str, Tensor] = {}
+    for name, value in model.state_dict().items():
+        parts = _parts(name)
+        shape_of_part = (value.shape[0] // len(parts), *value.shape[1:])
+        for part in parts:
+            if part not in weights:
+                raise RelatumError(f"{path} lacks the weights that BERT needs for {part}; is it another kind of model?")
+            if weights[part].shape != shape_of_part:
+                found = tuple(weights[part].shape)
+                raise RelatumError(f"{path}: {part} has the shape {found}, but config.json says {shape_of_part}")
+        stored_value = weights[name] if len(parts) == 1 else torch.cat([weights[part] for part in parts])
+        joined[name] = stored_value if name == "pieces.weight" else stored_value.float()
+    model.load_state_dict(joined, assign=True)
     return model.requires_grad_(False).eval()
+
+
+def _parts(name: str) -> list[str]:
+    """What a weight of ours is in the file: query, key and value are one product here, and stored apart."""
+    before, found, kind = name.rpartition("attention.projection.")
+    return [f"{before}attention.{part}.{kind}" for part in _PROJECTED] if found else [name]
 
 
 def _our_name(name: str) -> str:

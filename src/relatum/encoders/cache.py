@@ -72,6 +72,7 @@ class CachedEncoder:
         self.inner = inner
         self._store = store or _make_store(config)
         self._keep_on = keep_on
+        self._keys: dict[tuple[str, ...], str] = {}
         self.n_not_kept = 0
         """Sentences that were read and found no room."""
         if self._store is not None:
@@ -110,11 +111,19 @@ class CachedEncoder:
             self._store.flush()
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
-        store = self._store
-        if store is None or not sentences:
+        if self._store is None or not sentences:
             return self.inner.encode(sentences)
-        fingerprint = self.fingerprint
-        keys = [_key(fingerprint, words) for words in sentences]
+        stacked = stack_features(self.features(sentences))
+        device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
+        maps = stacked.attention_maps
+        return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
+
+    def features(self, sentences: Sequence[Sequence[str]]) -> list[Features]:
+        """The features of each sentence by itself, where they are kept."""
+        store = self._store
+        if store is None:
+            return self.inner.encode(sentences).split([len(words) for words in sentences])
+        keys = [self._key(words) for words in sentences]
         found: dict[str, Features] = {}
         missing: dict[str, Sequence[str]] = {}
         for key, words in zip(keys, sentences, strict=True):
@@ -125,10 +134,16 @@ class CachedEncoder:
                 missing[key] = words
         if missing:
             found.update(self._compute(missing, store))
-        stacked = stack_features([found[key] for key in keys])
-        device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
-        maps = stacked.attention_maps
-        return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
+        return [found[key] for key in keys]
+
+    def _key(self, words: Sequence[str]) -> str:
+        """A hash of the sentence and of all that its features depend on; what `inner` is does not change."""
+        words = tuple(words)
+        found = self._keys.get(words)
+        if found is None:
+            found = hashlib.sha256(json.dumps([self.fingerprint, *words]).encode()).hexdigest()
+            self._keys[words] = found
+        return found
 
     def _compute(self, missing: dict[str, Sequence[str]], store: FeatureStore) -> dict[str, Features]:
         output = self.inner.encode(list(missing.values()))
@@ -165,7 +180,3 @@ def _make_store(config: EncoderConfig) -> FeatureStore | None:
     if config.cache == "memory":
         return MemoryStore(limit)
     return DiskStore(expand_user(config.cache_path) if config.cache_path else cache_folder() / "features", limit)
-
-
-def _key(fingerprint: str, words: Sequence[str]) -> str:
-    return hashlib.sha256(json.dumps([fingerprint, *words]).encode()).hexdigest()

@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from relatum.config import EncoderConfig
 from relatum.encoders.backbone import Backbone
@@ -19,6 +19,9 @@ from relatum.encoders.bert import BertShape, load_bert
 from relatum.encoders.hashing import files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
+
+_NO_WORD, _NO_PIECE = -1, -2
+"""In place of the word that a piece is of: a special piece is of none, and padding is not even a piece."""
 
 
 class HuggingFaceEncoder:
@@ -90,46 +93,61 @@ class HuggingFaceEncoder:
         self._backbone.to(self.device)
         return self
 
+    def narrow(self, dtype: torch.dtype) -> None:
+        """Compute in another precision, and give features in it, from now on."""
+        self._backbone.to(dtype)
+
     @torch.no_grad()
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
-        maps: Tensor | None = None
-        if self._want_maps:
-            maps = torch.zeros(len(sentences), longest, longest, self.n_attention_maps, device=self.device)
         if not longest:
-            return EncoderOutput(torch.zeros(len(sentences), 0, self.width, device=self.device), maps)
-        pieces, mask, members = self._batch(sentences, longest)
+            shape = len(sentences), 0
+            maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self._want_maps else None
+            return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
+        pieces, owners = self._batch(sentences)
+        n_heads, n_kept = self._backbone.n_attention_heads, self._config.n_layers
+        total: Tensor | None = None
+        attention: Tensor | None = None
+        for i, layer in enumerate(self._backbone.outputs(pieces, owners > _NO_PIECE, self._want_maps)):
+            if i > self._backbone.n_layers - n_kept:
+                total = layer.hidden if total is None else total + layer.hidden
+            if self._want_maps and layer.attention is not None:
+                if attention is None:
+                    attention = layer.attention.new_empty(*pieces.shape, pieces.shape[1], self.n_attention_maps)
+                attention[..., (i - 1) * n_heads : i * n_heads] = layer.attention.permute(0, 2, 3, 1)
+        assert total is not None
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
+        members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(total.dtype)
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
-        attending = share if self._config.attention_pooling == "mean" else members
-        kept: list[Tensor] = []
-        for i, layer in enumerate(self._backbone.outputs(pieces, mask, self._want_maps)):
-            if i > self._backbone.n_layers - self._config.n_layers:
-                kept.append(layer.hidden)
-            if maps is not None and layer.attention is not None:
-                n_heads = self._backbone.n_attention_heads
-                between_words = attending[:, None] @ layer.attention @ members[:, None].transpose(-1, -2)
-                maps[..., (i - 1) * n_heads : i * n_heads] = between_words.permute(0, 2, 3, 1)
+        maps = None
+        if attention is not None:
+            attending = share if self._config.attention_pooling == "mean" else members
+            of_words = (attending @ attention.flatten(2)).unflatten(2, attention.shape[2:])
+            maps = members[:, None] @ of_words
         if self._config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
-        return EncoderOutput(share @ torch.stack(kept).mean(0), maps)
+        return EncoderOutput(share @ (total / n_kept), maps)
 
-    def _batch(self, sentences: Sequence[Sequence[str]], longest: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Pieces and their mask (batch, pieces), and which pieces make a word: (batch, words, pieces), 1 or 0."""
+    def _batch(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         rows, owners = [], []
         for words in sentences:
             cut = [self._tokenizer.cut(word) for word in words]
-            row = [*prefix, *(piece for pieces in cut for piece in pieces), *suffix]
             owner = [i for i, pieces in enumerate(cut) for _ in pieces]
             self._check(len(owner))
-            rows.append(torch.tensor(row, dtype=torch.long))
-            owners.append(torch.tensor([-1] * len(prefix) + owner + [-1] * len(suffix), dtype=torch.long))
-        batch = pad_sequence(rows, batch_first=True, padding_value=self._backbone.padding)
-        words_of_pieces = pad_sequence(owners, batch_first=True, padding_value=-1)
-        mask = pad_sequence([torch.ones_like(row, dtype=torch.bool) for row in rows], batch_first=True)
-        members = (words_of_pieces[:, None, :] == torch.arange(longest)[:, None]).float()
-        return batch.to(self.device), mask.to(self.device), members.to(self.device)
+            rows.append([*prefix, *chain.from_iterable(cut), *suffix])
+            owners.append([_NO_WORD] * len(prefix) + owner + [_NO_WORD] * len(suffix))
+        longest = max(map(len, rows))
+        filled = [
+            [part + [filler] * (longest - len(part)) for part in parts]
+            for parts, filler in ((rows, self._backbone.padding), (owners, _NO_PIECE))
+        ]
+        both = torch.tensor(filled, dtype=torch.long)
+        if self.device.type == "cuda":
+            both = both.pin_memory()  # else the copy would wait for all that the GPU has still to do
+        pieces, words_of_pieces = both.to(self.device, non_blocking=True)
+        return pieces, words_of_pieces
 
     def _check(self, n_pieces: int) -> None:
         if self.max_pieces is not None and n_pieces > self.max_pieces:

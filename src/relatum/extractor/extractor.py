@@ -15,9 +15,10 @@ from relatum.data.batching import make_batches
 from relatum.data.documents import map_spans
 from relatum.data.splitting import make_splitter
 from relatum.data.windows import make_windows, merge_relations, merge_windows
-from relatum.decoding.sentence import decode_sentence
-from relatum.errors import RelatumError
+from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
+from relatum.extractor.jobs import Job, Window, do_jobs
+from relatum.extractor.precision import Precision, check_precision, set_precision
 from relatum.extractor.result import Extraction
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.model import Model
@@ -34,22 +35,48 @@ OnProgress = Callable[[int, int], None]
 class Extractor:
     """Reads text with a trained model."""
 
-    def __init__(self, model: Model, card: str = "") -> None:
+    def __init__(
+        self, model: Model, card: str = "", batch_size: int | None = None, max_cells: int | None = None
+    ) -> None:
+        settings = model.config.extraction
+        for name, value in (("batch_size", batch_size), ("max_cells", max_cells)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
         self.model, self.card = model, card
+        self.batch_size = settings.batch_size if batch_size is None else batch_size
+        self.max_cells = settings.max_cells if max_cells is None else max_cells
         self._splitter = make_splitter(model.config.text.words, model.config.text.sentences)
 
     @classmethod
-    def from_pretrained(cls, name_or_path: str | Path, device: torch.device | str | None = None) -> Extractor:
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        device: torch.device | str | None = None,
+        precision: Precision = "fp32",
+        batch_size: int | None = None,
+        max_cells: int | None = None,
+    ) -> Extractor:
         """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one.
 
-        A name that comes with relatum is that model, whatever folders are here: "./news" is the folder.
+        A name that comes with relatum is that model, whatever folders are here: "./news" is the folder. With "bf16" all
+        is computed in bfloat16, which is faster where the device has instructions for it, and not quite the same; such
+        a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its own.
         """
+        check_precision(precision)
         path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
         card = path / "README.md"
-        return cls(load_model(path, place), card.read_text(encoding="utf-8") if card.exists() else "")
+        text = card.read_text(encoding="utf-8") if card.exists() else ""
+        extractor = cls(load_model(path, place), text, batch_size, max_cells)
+        set_precision(extractor.model, precision)
+        return extractor
 
     def save(self, path: str | Path) -> None:
         """Write the model to a new or empty directory."""
+        if any(weight.dtype == torch.bfloat16 for weight in self.model.network.parameters()):
+            raise RelatumError(
+                f"{path}: the weights have been rounded to bfloat16 for reading, and are not saved so; load the model "
+                "with precision='fp32' to save it"
+            )
         save_model(self.model, Path(path), self.card)
 
     def __call__(self, text: str) -> Extraction:
@@ -72,7 +99,7 @@ class Extractor:
             )
         if chunk is not None and chunk < 1:
             raise ValueError(f"chunk is the number of sentences to gather; expected at least 1, found {chunk}")
-        return self._pipe(texts, chunk or CHUNK * self.model.config.extraction.batch_size, on_progress)
+        return self._pipe(texts, chunk or CHUNK * self.batch_size, on_progress)
 
     def _pipe(self, texts: Iterable[str], chunk: int, on_progress: OnProgress | None) -> Iterator[Extraction]:
         waiting: list[_Text] = []
@@ -108,18 +135,22 @@ class Extractor:
         if entities is not None:
             _check_given(sentences, entities)
         windows = [
-            _Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
+            Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
         ]
         found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
-        settings = self.model.config.extraction
         n_windows = Counter(window.sentence for window in windows)
         n_read = len(sentences) - len(n_windows)
         lengths = [window.span.width for window in windows]
-        for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
-            members = [windows[index] for index in batch]
-            given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
-            words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
-            for one, annotation in zip(members, self._annotate(words, given), strict=True):
+
+        def jobs() -> Iterator[Job]:
+            for batch in make_batches(lengths, self.batch_size, self.max_cells, bucketing=True, rng=None):
+                members = [windows[index] for index in batch]
+                given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
+                words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
+                yield Job(members, words, given)
+
+        for job, answers in do_jobs(self.model, jobs()):
+            for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
                 n_read += len(found[one.sentence]) == n_windows[one.sentence]
             if on_progress is not None:
@@ -137,39 +168,10 @@ class Extractor:
     def _windows(self, words: Sequence[str]) -> list[Span]:
         """The whole sentence, or overlapping parts of one that is longer than the settings or the encoder allow."""
         settings, encoder = self.model.config.extraction, self.model.encoder
-        max_words = max(1, min(settings.max_words, isqrt(settings.max_cells)))
+        max_words = max(1, min(settings.max_words, isqrt(self.max_cells)))
         max_pieces = None if encoder is None else encoder.max_pieces
         pieces = [1] * len(words) if encoder is None else encoder.count_pieces(words)
         return make_windows(pieces, max_pieces, max_words, min(settings.overlap, max_words // 2), words)
-
-    @torch.inference_mode()
-    def _annotate(
-        self, sentences: Sequence[Sequence[str]], entities: Sequence[tuple[Entity, ...]] | None
-    ) -> list[Annotation]:
-        """What is in the sentences of one batch."""
-        network = self.model.network
-        was_training = network.training
-        network.eval()
-        try:
-            outputs = network(self.model.inputs(sentences))
-        finally:
-            network.train(was_training)
-        of_words = torch.softmax(outputs.entity_logits.float(), -1).cpu().numpy()
-        of_cells = None
-        if outputs.relation_logits is not None:
-            of_cells = torch.softmax(outputs.relation_logits.float(), -1).cpu().numpy()
-        sequence_tags, table_tags = self.model.sequence_tags, self.model.table_tags
-        return [
-            decode_sentence(
-                of_words[row, : len(words)],
-                None if of_cells is None else of_cells[row, : len(words), : len(words)],
-                sequence_tags,
-                table_tags,
-                self.model.config.decoding.opposite,
-                None if entities is None else entities[row],
-            )
-            for row, words in enumerate(sentences)
-        ]
 
     def _split(self, text: str) -> _Text:
         words, ranges = self._splitter.split(text)
@@ -204,14 +206,6 @@ class _Text:
 
     text: str
     sentences: list[Sentence]
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The part of a sentence that is read at once."""
-
-    sentence: int
-    span: Span
 
 
 def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
 
 from relatum.errors import ConfigError
 
+if TYPE_CHECKING:
+    from relatum.kernels.md_gru.spec import CellSpec
+
+_NAMES = ("triton", "cpu", "wavefront", "reference")
+_EVERYWHERE = {
+    "wavefront": "anti-diagonals at once, in plain torch, on any device",
+    "reference": "one cell after the other: the definition, for tests",
+}
 _named: ContextVar[str | None] = ContextVar("md_gru_backend", default=None)
 
 
@@ -25,50 +36,63 @@ class Backend:
 
 def explain(device: str | None = None) -> tuple[Backend, ...]:
     """Every implementation, the ones that are preferred first; `device` is "cpu" or "cuda", the best one if None."""
-    return (
-        _triton(device),
-        Backend("wavefront", True, "anti-diagonals at once, in plain torch, on any device"),
-        Backend("reference", True, "one cell after the other: the definition, for tests"),
-    )
+    return tuple(_explain(name, device) for name in _NAMES)
 
 
-def _triton(device: str | None) -> Backend:
-    if importlib.util.find_spec("triton") is None:
-        return Backend("triton", False, "Triton is not installed; on Linux: pip install triton")
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        return Backend("triton", True, "interpreted on the CPU, for tests (TRITON_INTERPRET=1)")
-    import torch
+def _explain(name: str, device: str | None) -> Backend:
+    from relatum.kernels.md_gru import cpu, triton
 
-    if device == "cpu" or not torch.cuda.is_available():
-        return Backend("triton", False, "it needs a CUDA device")
-    return Backend("triton", True, "two fused kernels an anti-diagonal, on a CUDA device")
+    if name == "triton":
+        return Backend(name, *triton.explain(device))
+    if name == "cpu":
+        return Backend(name, *cpu.explain())
+    return Backend(name, True, _EVERYWHERE[name])
 
 
-def select(device: str, reset: str = "after", recurrent: bool = True) -> str:
-    """The implementation for a device and a form of cell: the one that was named, or the fastest that can run.
+@lru_cache(maxsize=32)
+def _explain_once(name: str, device: str, interpreted: str | None) -> Backend:
+    """What a machine has does not change while a program runs, and asking for it at every layer takes long."""
+    del interpreted
+    return _explain(name, device)
 
-    One that was named and cannot run is an error.
+
+def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> str:
+    """The implementation for a device, a form of cell and a type of numbers.
+
+    It is the one that was named, or the fastest that can run. One that was named and cannot run is an error.
     """
     named = _named.get()
-    has_kernel = reset == "after" and recurrent
-    for backend in explain(device):
-        fits = has_kernel or backend.name != "triton"
-        if named is None and fits and backend.available and not (backend.name == "triton" and device == "cpu"):
-            return backend.name
-        if backend.name == named:
-            reason = backend.reason if fits else "it has no kernel for this form of cell"
-            if not (fits and backend.available):
-                raise ConfigError(f"the MD-GRU backend {named!r} cannot run: {reason}")
-            return named
+    for name in _NAMES if named is None else (named,):
+        reason = _refusal(name, device, spec, dtype)
+        if reason is None:
+            backend = _explain_once(name, device, os.environ.get("TRITON_INTERPRET"))
+            if backend.available:
+                return name
+            reason = backend.reason
+        if named is not None:
+            raise ConfigError(f"the MD-GRU backend {named!r} cannot run: {reason}")
     raise AssertionError("the wavefront can always run")
+
+
+def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str | None:
+    """Why an implementation that could run does not fit; None where it does."""
+    if name not in ("triton", "cpu"):
+        return None
+    interpreted = name == "triton" and os.environ.get("TRITON_INTERPRET") == "1"
+    if spec.reset != "after" or not spec.recurrent:
+        return "it has no kernel for this form of cell; the wavefront computes every form"
+    if device != {"triton": "cuda", "cpu": "cpu"}[name] and not (interpreted and _named.get() == name):
+        return f"it does not run on the device {device!r}"
+    if name == "triton" and dtype == torch.float64 and not interpreted:
+        return "it has no kernel for double precision; the wavefront has"
+    return None
 
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
     """Within the block, this implementation and no other."""
-    known = [backend.name for backend in explain()]
-    if name not in known:
-        raise ConfigError(f"the MD-GRU has no backend {name!r}; choose from {', '.join(known)}")
+    if name not in _NAMES:
+        raise ConfigError(f"the MD-GRU has no backend {name!r}; choose from {', '.join(_NAMES)}")
     token = _named.set(name)
     try:
         yield

@@ -6,6 +6,7 @@ from math import sqrt
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 
 class TableGuidedScores(nn.Module):
@@ -17,9 +18,8 @@ class TableGuidedScores(nn.Module):
 
     def forward(self, sequence: Tensor, table: Tensor | None) -> Tensor:
         """(batch, attention heads, words, words)"""
-        del sequence
         assert table is not None
-        scores: Tensor = self.guide(table)
+        scores = linear(table, self.guide.weight.to(table.dtype)).to(sequence.dtype)
         return scores.movedim(-1, 1)
 
 

@@ -80,16 +80,16 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
     # A shared layer has the slot of the layer below from the start, and first reads a table of zeros there.
     firsts = [False] if shared else [number == 0 for number in range(config.model.n_layers)]
     layers = [_build_layer(config, sizes, first) for first in firsts]
-    has_table = config.table.kind != "none"
+    has_table, on_diagonal = config.table.kind != "none", config.model.entity_source == "diagonal"
     return TableSequenceNetwork(
         embedder,
         layers,
-        nn.Linear(width, sizes.n_entity_tags),
-        nn.Linear(width, sizes.n_relation_tags) if has_table else None,
+        nn.Linear(_table_width(config) if on_diagonal else width, sizes.n_entity_tags),
+        nn.Linear(_table_width(config), sizes.n_relation_tags) if has_table else None,
         dropout,
         n_rounds=config.model.n_layers if shared else 1,
         table_reads_sequence=config.model.interaction in ("both", "sequence-to-table"),
-        entities_on_diagonal=config.model.entity_source == "diagonal",
+        entities_on_diagonal=on_diagonal,
     )
 
 
@@ -98,25 +98,29 @@ def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLaye
     pairing = table = sequence = None
     if config.table.kind != "none":
         n_maps = sizes.n_attention_maps if config.table.attention_maps else 0
-        pairing = Pairing(width, n_maps, config.table.pairing)
+        pairing = Pairing(width, _table_width(config), n_maps, config.table.pairing)
         table = _build_table_encoder(config, first)
     if config.sequence.kind != "none":
         heads = config.sequence.n_attention_heads
         guided = table is not None and config.model.interaction in ("both", "table-to-sequence")
-        scores = TableGuidedScores(width, heads) if guided else DotProductScores(width, heads)
+        scores = TableGuidedScores(_table_width(config), heads) if guided else DotProductScores(width, heads)
         attention = SelfAttention(scores, width, heads, config.sequence.output_activation == "relu")
         sequence = SequenceLayer(attention, width, config.sequence.feedforward_width, config.model.dropout)
     return TableSequenceLayer(pairing, table, sequence)
 
 
 def _build_table_encoder(config: Config, first: bool) -> MDRNN | TableCNN:
-    width, table = config.model.width, config.table
+    width, table = _table_width(config), config.table
     if table.kind == "cnn":
         return TableCNN(width, width, table.kernel_size, reads_below=not first)
     candidates: tuple[Predecessor, ...] = ("up", "left") if first else ("below", "up", "left")
     read = tuple(slot for slot in candidates if slot in table.predecessors)
     slots = candidates if table.removed == "zeroed" else read
     return MDRNN(width, width, table.directions, CellSpec(slots, read, table.reset))
+
+
+def _table_width(config: Config) -> int:
+    return config.table.width or config.model.width
 
 
 def count_parameters(network: TableSequenceNetwork) -> int:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from relatum.layers.attention import SequenceLayer
 from relatum.layers.md_rnn import MDRNN
 from relatum.layers.pairing import Pairing
+from relatum.layers.precision import without_autocast
 from relatum.layers.table_cnn import TableCNN
 from relatum.models.outputs import LayerState
 
@@ -32,5 +33,6 @@ class TableSequenceLayer(nn.Module):
             table = self.table_encoder(pairs, table, mask)  # T_l, equations 3 to 6
         attention = None
         if self.sequence_encoder is not None:
-            sequence, attention = self.sequence_encoder(sequence, table, mask)  # S_l, equations 9 and 10
+            with without_autocast(sequence):
+                sequence, attention = self.sequence_encoder(sequence, table, mask)  # S_l, equations 9 and 10
         return LayerState(sequence, table, attention)

@@ -25,10 +25,15 @@ class Loss:
 def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss:
     """Equations 14 and 15: cross entropy over the words and over the cells, summed or averaged as configured."""
     entity = _cross_entropy(outputs.entity_logits, labels.entity_tags, config)
-    relation = entity.new_zeros(())
-    if outputs.relation_logits is not None:
-        relation = _cross_entropy(outputs.relation_logits, labels.relation_tags, config)
-    return Loss(config.entity_weight * entity + config.relation_weight * relation, entity, relation)
+    if outputs.relation_logits is None:
+        return Loss(_weigh(config.entity_weight, entity), entity, entity.new_zeros(()))
+    relation = _cross_entropy(outputs.relation_logits, labels.relation_tags, config)
+    total = _weigh(config.entity_weight, entity) + _weigh(config.relation_weight, relation)
+    return Loss(total, entity, relation)
+
+
+def _weigh(weight: float, loss: Tensor) -> Tensor:
+    return loss if weight == 1 else weight * loss
 
 
 def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:

@@ -41,6 +41,10 @@ class Model:
         return TableTags(self.schema, tagging.fill, tagging.cells, tagging.directed)
 
     @property
+    def reads_attention_maps(self) -> bool:
+        return self.config.table.attention_maps and self.config.table.kind != "none"
+
+    @property
     def device(self) -> torch.device:
         return self.network.device
 
@@ -68,13 +72,12 @@ class Model:
         if self.characters is not None:
             # Dropout is drawn for every character of the text, so that while training each word is read by itself.
             spelling = _spelling(sentences, n_words, self.characters, each_alone=self.network.training)
-        maps = None if features is None or not self.config.table.attention_maps else features.attention_maps
         return ModelInputs(
             mask=torch.arange(n_words) < lengths.unsqueeze(1),
             words=None if self.words is None else _word_indices(sentences, n_words, self.words),
             spelling=spelling,
             vectors=None if features is None else features.vectors,
-            attention_maps=None if self.config.table.kind == "none" else maps,
+            attention_maps=features.attention_maps if features is not None and self.reads_attention_maps else None,
         ).to(self.device)
 
 

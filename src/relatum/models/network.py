@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
+from relatum.layers.precision import product_dtype, without_autocast
 from relatum.models.embedder import TextEmbedder
 from relatum.models.inputs import ModelInputs
 from relatum.models.layer import TableSequenceLayer
@@ -37,17 +40,27 @@ class TableSequenceNetwork(nn.Module):
         self.entity_scorer, self.relation_scorer = entity_scorer, relation_scorer
         self.dropout, self.n_rounds = nn.Dropout(dropout), n_rounds
         self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
+        self.table_dtype: torch.dtype | None = None
+        """The precision of products over tables; None for that of the parameters, or of an autocast around us."""
 
     @property
     def device(self) -> torch.device:
         return self.entity_scorer.weight.device
 
     def forward(self, inputs: ModelInputs) -> Outputs:
+        with self._precision():
+            return self._read(inputs)
+
+    def _precision(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.table_dtype is None else torch.autocast(self.device.type, self.table_dtype)
+
+    def _read(self, inputs: ModelInputs) -> Outputs:
         mask = inputs.mask
         maps = inputs.attention_maps
         if maps is not None:
-            maps = maps.to(self.entity_scorer.weight.dtype)
-        initial = sequence = self.embedder(inputs)  # S_0
+            maps = maps.to(product_dtype(self.entity_scorer.weight))
+        with without_autocast(mask):
+            initial = sequence = self.embedder(inputs)  # S_0
         table: Tensor | None = None
         states: list[LayerState] = []
         for layer in [*self.layers] * self.n_rounds:
@@ -58,14 +71,20 @@ class TableSequenceNetwork(nn.Module):
         return self.score(sequence, table, tuple(states))
 
     def score(self, sequence: Tensor, table: Tensor | None, states: tuple[LayerState, ...] = ()) -> Outputs:
-        """The tags' scores (equations 12 and 13) of S_L and T_L, or of those of any other layer."""
+        """The tags' scores (equations 12 and 13) of S_L and T_L, or of those of any other layer.
+
+        They have the precision of the parameters, whatever a table has.
+        """
         table = None if table is None else self.dropout(table)
-        if self.entities_on_diagonal:
-            assert table is not None
-            entity_logits = self.entity_scorer(table.diagonal(dim1=1, dim2=2).mT)
-        else:
-            entity_logits = self.entity_scorer(self.dropout(sequence))
+        scorer = self.entity_scorer
+        with without_autocast(scorer.weight):
+            if self.entities_on_diagonal:
+                assert table is not None
+                entity_logits = scorer(table.diagonal(dim1=1, dim2=2).mT.to(scorer.weight.dtype))
+            else:
+                entity_logits = scorer(self.dropout(sequence))
         relation_logits = None
         if self.relation_scorer is not None and table is not None:
-            relation_logits = self.relation_scorer(table)
+            weight, bias = self.relation_scorer.weight, self.relation_scorer.bias
+            relation_logits = linear(table, weight.to(table.dtype), bias.to(table.dtype)).to(weight.dtype)
         return Outputs(entity_logits, relation_logits, states)

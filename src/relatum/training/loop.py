@@ -108,6 +108,7 @@ class _Run:
         # The stored model and the one that is trained share their network; only the latter's encoder has a memory.
         self._model = with_memory(self._stored, [*examples, *data.dev, *data.test])
         self._network = self._model.network
+        self._network.table_dtype = torch.bfloat16 if self._config.training.precision == "bf16" else None
         self._examples = examples
         self._batches = Batches(self._model, examples)
         self._optimiser = Optimiser(self._network.parameters(), self._config.training)

@@ -38,10 +38,18 @@ class Optimiser:
 
     def update(self, loss: Tensor, step: int) -> Tensor:
         """Change the weights once; the answer is the norm that the gradients had, still on their device."""
-        for group in self.adam.param_groups:
-            group["lr"] = learning_rate(step, self._config)
+        self.differentiate(loss)
+        return self.apply(step)
+
+    def differentiate(self, loss: Tensor) -> None:
+        """The first half of an update: the gradients of a loss, and of no other."""
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self._config.clip_norm)
+
+    def apply(self, step: int) -> Tensor:
+        """The second half: clip the gradients and change the weights."""
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate(step, self._config)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self._config.clip_norm, foreach=True)
         self.adam.step()
         return norm

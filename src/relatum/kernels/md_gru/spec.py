@@ -7,6 +7,7 @@ candidate.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -73,3 +74,7 @@ class Weights:
     """(D, P · H, parts · H)"""
     state_bias: Tensor
     """(D, parts · H)"""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """In the order of their names above."""
+        return iter((self.input, self.input_bias, self.state, self.state_bias))

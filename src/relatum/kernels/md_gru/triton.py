@@ -1,170 +1,243 @@
-"""The wavefront on a GPU: two kernels a diagonal, one product and one for all that the gates do.
+"""A layer on a GPU as one operator of torch: a large product, and the whole scan in one Triton kernel.
 
-The same steps as `wavefront`, whose large products outside the scan it shares. Only reset after the projection is here;
-the other form is left to the wavefront.
+The input, the states of the layer below and two ones, for the biases, lie side by side in a row for each cell, so that
+all that does not depend on neighbours is one product, and so are its gradients. Its weights are gathered from the
+parameters: the kernels want the values of a hidden unit next to each other, see `triton_scan`.
 """
+
+# An operator's stand-in for the compiler has its arguments, used or not.
+# ruff: noqa: ARG001
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from relatum.kernels.graphs import Recorder
-from relatum.kernels.md_gru.geometry import Geometry
-from relatum.kernels.md_gru.scan import Buffers, Gradients
-from relatum.kernels.md_gru.spec import CellSpec
+from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
+from relatum.kernels.md_gru.triton_launch import VALUES, padded_width, scan_back, scan_forward
 
-_ROWS = 4
-"""Rows of a block: with their hidden units, enough work for four warps."""
-
-
-class TritonSteps:
-    """See `scan.Steps`; the scan over a table is recorded for each shape, since its kernels are many and short."""
-
-    def __init__(self) -> None:
-        self._recorder = Recorder()
-
-    def advance(self, buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
-        assert buffers.reset_first is None
-        tensors = _tensors(buffers)
-
-        def work(own: Sequence[Tensor | None]) -> None:
-            _advance(_buffers(own), geometry, spec)
-
-        if buffers.gates.is_cuda:
-            self._recorder.run(("advance", spec), work, tensors, written=(0, 1, 2))
-        else:
-            work(tensors)
-
-    def retreat(self, buffers: Buffers, grads: Gradients, geometry: Geometry, spec: CellSpec) -> None:
-        assert buffers.reset_first is None
-        tensors = *_tensors(buffers), grads.states, grads.below
-
-        def work(own: Sequence[Tensor | None]) -> None:
-            *of_buffers, states, below = own
-            assert states is not None
-            _retreat(_buffers(of_buffers), Gradients(states, below, None), geometry, spec)
-
-        if buffers.gates.is_cuda:
-            self._recorder.run(("retreat", spec), work, tensors, written=(0, 1, 7))
-        else:
-            work(tensors)
+_ALIGNED = 8
+"""Rows of cells have a multiple of so many values, without which products are slow."""
 
 
-def _tensors(buffers: Buffers) -> tuple[Tensor | None, ...]:
-    """The buffers in a row, as a recording wants them."""
-    return buffers.gates, buffers.candidate, buffers.states, buffers.below, buffers.mask, buffers.recurrent
+def explain(device: str | None) -> tuple[bool, str]:
+    """Whether the kernels can run, and why or why not."""
+    if importlib.util.find_spec("triton") is None:
+        return False, "Triton is not installed; on Linux: pip install triton"
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return True, "interpreted on the CPU, for tests (TRITON_INTERPRET=1)"
+    if device == "cpu" or not torch.cuda.is_available():
+        return False, "it needs a CUDA device"
+    return True, "the whole scan of a layer in one kernel, on a CUDA device"
 
 
-def _buffers(tensors: Sequence[Tensor | None]) -> Buffers:
-    gates, candidate, states, below, mask, recurrent = tensors
-    assert gates is not None
-    assert candidate is not None
-    assert states is not None
-    assert mask is not None
-    assert recurrent is not None
-    return Buffers(gates, candidate, states, below, mask, recurrent, None)
+def md_gru_triton(
+    inputs: Tensor,
+    below: Tensor | None,
+    mask: Tensor,
+    weights: Weights,
+    directions: Sequence[Direction],
+    spec: CellSpec,
+) -> Tensor:
+    """See `op.md_gru`."""
+    n_batch, n_words, _, input_width = inputs.shape
+    n_directions, width = len(directions), spec.width(weights)
+    form = Form(spec, tuple(directions))
+    if "below" not in spec.read:
+        below = None
+    places = _places(form, input_width, width, below is not None, inputs.device)
+    parts = [inputs.reshape(-1, input_width)]
+    if below is not None:
+        parts.append(below.reshape(-1, n_directions * width))
+    parts.append(_ones(places.n_rows - sum(part.shape[1] for part in parts), inputs).expand(len(parts[0]), -1))
+    parameters = torch.cat([*(part.flatten() for part in weights), weights.input.new_zeros(1)]).to(inputs.dtype)
+    gathered = _take(parameters, places.order)
+    n_joined = places.n_rows * n_directions * width * VALUES
+    states, _ = torch.ops.relatum.md_gru_triton(
+        torch.cat(parts, -1),
+        gathered[:n_joined].view(places.n_rows, -1),
+        gathered[n_joined:].view(n_directions, -1, width * VALUES),
+        mask,
+        -1 if below is None else input_width,
+        form.to_text(),
+        torch.is_grad_enabled(),
+    )
+    return cast("Tensor", states[:-1].unflatten(0, (n_batch, n_words, n_words)))
 
 
-def _advance(buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
-    import triton
+class _Take(torch.autograd.Function):
+    """Values in another order, each at most once, but for the last; the gradient is put back without adding up."""
 
-    from relatum.kernels.md_gru.triton_gates import forward_kernel
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, order: Tensor) -> Tensor:
+        ctx.save_for_backward(order)
+        ctx.n_values = len(values)
+        return values[order]
 
-    gates, candidate, states, below = buffers.gates, buffers.candidate, buffers.states, buffers.below
-    n_directions, n_cells, n_batch, _ = gates.shape
-    width, n_sides = candidate.shape[-1], len(spec.recurrent)
-    # (D, H, sides · parts · H): a state times this is its part in all gates of both cells that read it.
-    weights = buffers.recurrent.unflatten(1, (n_sides, width)).permute(0, 2, 1, 3).flatten(2)
-    flat_states = states.flatten(1, 2)
-    space = gates.new_empty(n_directions * (geometry.n_words + 1) * n_batch * weights.shape[-1])
-    constants = _constants(spec, width)
-    for diagonal in geometry.diagonals:
-        n_rows = (diagonal.cells.stop - diagonal.cells.start) * n_batch
-        above = diagonal.up.start * n_batch
-        shape = n_directions, n_rows + n_batch, weights.shape[-1]
-        projected = space[: shape[0] * shape[1] * shape[2]].view(shape)
-        torch.bmm(flat_states[:, above : above + shape[1]], weights, out=projected)
-        forward_kernel[triton.cdiv(n_rows, _ROWS), n_directions](
-            gates,
-            candidate,
-            states,
-            below if below is not None else states,
-            projected,
-            buffers.mask,
-            n_batch,
-            n_rows,
-            diagonal.cells.start * n_batch,
-            diagonal.states.start * n_batch,
-            above,
-            n_cells * n_batch,
-            geometry.n_slots * n_batch,
-            **constants,
-            READS_BELOW=below is not None,
-        )
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (order,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.n_values).scatter_(0, order, grad), None
 
 
-def _retreat(buffers: Buffers, grads: Gradients, geometry: Geometry, spec: CellSpec) -> None:
-    import triton
-
-    from relatum.kernels.md_gru.triton_gates import backward_kernel
-
-    gates, candidate, states, below = buffers.gates, buffers.candidate, buffers.states, buffers.below
-    n_directions, n_cells, n_batch, _ = gates.shape
-    width, n_sides = candidate.shape[-1], len(spec.recurrent)
-    weights = buffers.recurrent.mT.contiguous()
-    flat_gates = gates.flatten(1, 2)
-    size = n_directions * geometry.n_words * n_batch * n_sides * width
-    spaces = gates.new_empty(size), gates.new_empty(size)
-    constants = _constants(spec, width)
-    after, n_after, state_after = spaces[0], 0, 0
-    for step, diagonal in enumerate(reversed(geometry.diagonals)):
-        n_rows = (diagonal.cells.stop - diagonal.cells.start) * n_batch
-        cell = diagonal.cells.start * n_batch
-        shape = n_directions, n_rows, n_sides * width
-        through = spaces[step % 2][: shape[0] * shape[1] * shape[2]].view(shape)
-        distance = diagonal.states.start * n_batch - state_after
-        backward_kernel[triton.cdiv(n_rows, _ROWS), n_directions](
-            gates,
-            candidate,
-            states,
-            below if below is not None else states,
-            buffers.mask,
-            grads.states,
-            grads.below if grads.below is not None else states,
-            after,
-            through,
-            n_batch,
-            n_rows,
-            n_after,
-            cell,
-            diagonal.up.start * n_batch,
-            distance,
-            distance - n_batch,
-            n_cells * n_batch,
-            geometry.n_slots * n_batch,
-            **constants,
-            READS_BELOW=below is not None,
-        )
-        through.baddbmm_(flat_gates[:, cell : cell + n_rows], weights)
-        after, n_after, state_after = through, n_rows, diagonal.up.start * n_batch
+_take = cast("Callable[[Tensor, Tensor], Tensor]", _Take.apply)
 
 
-def _constants(spec: CellSpec, width: int) -> dict[str, Any]:
-    """What the kernels are compiled for."""
-    slots = {slot: number for number, slot in enumerate(spec.slots)}
-    return {
-        "WIDTH": width,
-        "N_LAMBDAS": spec.n_lambdas,
-        "BELOW": slots.get("below", -1),
-        "UP": slots.get("up", -1),
-        "LEFT": slots.get("left", -1),
-        "READS_UP": "up" in spec.recurrent,
-        "READS_LEFT": "left" in spec.recurrent,
-        "ROWS": _ROWS,
-        "COLUMNS": max(16, 1 << (width - 1).bit_length()),
-        "num_warps": 4,
-    }
+@lru_cache(maxsize=64)
+def _ones_like(n_columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # they may serve training later
+        return (torch.arange(n_columns, device=device) < 2).to(dtype)
+
+
+def _ones(n_columns: int, like: Tensor) -> Tensor:
+    return _ones_like(n_columns, like.dtype, like.device)
+
+
+class _Places:
+    """Where the weights of the kernels are found among the parameters, one after the other and then a zero."""
+
+    def __init__(self, n_rows: int, order: Tensor) -> None:
+        self.n_rows, self.order = n_rows, order
+
+
+@lru_cache(maxsize=64)
+def _places(form: Form, input_width: int, width: int, reads_below: bool, device: torch.device) -> _Places:
+    spec, n = form.spec, len(form.directions)
+    columns = spec.n_parts * width
+    sizes = [n * input_width * columns, n * columns, n * len(spec.slots) * width * columns, n * columns]
+    starts = [sum(sizes[:one]) for one in range(5)]
+    nothing = starts[4]
+    of_input = torch.arange(starts[0], starts[1]).view(n, input_width, columns)
+    of_input_bias = torch.arange(starts[1], starts[2]).view(n, 1, columns)
+    of_state = torch.arange(starts[2], starts[3]).view(n, -1, columns)
+    of_state_bias = torch.arange(starts[3], starts[4]).view(n, 1, columns)
+
+    def spread(places: Tensor, candidate: int) -> Tensor:
+        """(D, rows, parts · H) to (D, rows, H · VALUES), the candidate's part as the value of that number."""
+        parts = list(places.unflatten(-1, (spec.n_parts, width)).unbind(2))
+        empty = torch.full_like(parts[0], nothing)
+        values = [empty] * VALUES
+        values[: spec.n_parts - 1] = parts[:-1]
+        values[candidate] = parts[-1]
+        return torch.stack(values, -1).flatten(-2)
+
+    def rows(slot: str) -> Tensor:
+        number = [*spec.slots].index(slot)  # type: ignore[arg-type]
+        return spread(of_state[:, number * width : (number + 1) * width], _V)
+
+    blocks = [spread(of_input, _U).transpose(0, 1)]
+    if reads_below:
+        own = rows("below")
+        for direction in range(n):  # each direction reads its own states
+            block = torch.full((width, n, width * VALUES), nothing)
+            block[:, direction] = own[direction]
+            blocks.append(block)
+    blocks += [spread(of_input_bias, _U).transpose(0, 1), spread(of_state_bias, _V).transpose(0, 1)]
+    n_rows = sum(map(len, blocks))
+    n_padding = -n_rows % _ALIGNED
+    joined = torch.cat([*blocks, torch.full((n_padding, n, width * VALUES), nothing)])
+    recurrent = torch.cat([rows(slot) for slot in spec.recurrent], 1)
+    with torch.inference_mode(False):
+        return _Places(n_rows + n_padding, torch.cat((joined.flatten(), recurrent.flatten())).to(device))
+
+
+_V, _U = 5, 6
+"""Which of a unit's values are v and u; before them r, z and up to three λ."""
+
+
+def _forward(
+    cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, form: str, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """The states of all cells, and what the backward pass wants to know of them; `below` is a column, or −1."""
+    shape = Form.from_text(form)
+    # One cell more than there are: the kernels read beyond the values of the last.
+    projected = cells.new_empty(len(cells) + 1, joined.shape[1])
+    torch.mm(cells, joined, out=projected[:-1])
+    projected = projected.unflatten(1, (len(shape.directions), -1))
+    return scan_forward(projected, cells, recurrent, mask, below, shape, keep)
+
+
+def _fake_forward(
+    cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, form: str, keep: bool
+) -> tuple[Tensor, Tensor]:
+    n_directions, _, columns = recurrent.shape
+    n_cells, width = cells.shape[0] + 1, columns // VALUES
+    return (
+        cells.new_empty(n_cells, n_directions, padded_width(width))[..., :width],
+        cells.new_empty(n_cells if keep else 0, n_directions, columns),
+    )
+
+
+def _backward(
+    grad: Tensor,
+    gates: Tensor,
+    states: Tensor,
+    cells: Tensor,
+    joined: Tensor,
+    recurrent: Tensor,
+    mask: Tensor,
+    below: int,
+    form: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of the cells and of both weights."""
+    shape = Form.from_text(form)
+    projected, grad_cells, neighbours = scan_back(
+        grad.contiguous(), gates, states, cells, recurrent, mask, below, shape
+    )
+    flat = projected.flatten(1)
+    grad_recurrent = neighbours.permute(1, 2, 0) @ projected.transpose(0, 1)
+    return grad_cells.addmm_(flat, joined.mT), cells.mT @ flat, grad_recurrent
+
+
+def _fake_backward(
+    grad: Tensor,
+    gates: Tensor,
+    states: Tensor,
+    cells: Tensor,
+    joined: Tensor,
+    recurrent: Tensor,
+    mask: Tensor,
+    below: int,
+    form: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(cells), torch.empty_like(joined), torch.empty_like(recurrent)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    cells, joined, recurrent, mask, *rest, _ = inputs
+    states, gates = output
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(gates, states, cells, joined, recurrent, mask)
+    ctx.rest = rest
+
+
+def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 7
+    grads = torch.ops.relatum.md_gru_triton_backward(grad, *ctx.saved_tensors, *ctx.rest)
+    return *grads, None, None, None, None
+
+
+_LIBRARY = torch.library.Library("relatum", "FRAGMENT")
+_LIBRARY.define(
+    "md_gru_triton(Tensor cells, Tensor joined, Tensor recurrent, Tensor mask, int below, str form, bool keep) "
+    "-> (Tensor, Tensor)"
+)
+_LIBRARY.define(
+    "md_gru_triton_backward(Tensor grad, Tensor gates, Tensor states, Tensor cells, Tensor joined, Tensor recurrent, "
+    "Tensor mask, int below, str form) -> (Tensor, Tensor, Tensor)"
+)
+_LIBRARY.impl("md_gru_triton", _forward, "CompositeExplicitAutograd")
+_LIBRARY.impl("md_gru_triton_backward", _backward, "CompositeExplicitAutograd")
+torch.library.register_fake("relatum::md_gru_triton", _fake_forward, lib=_LIBRARY)
+torch.library.register_fake("relatum::md_gru_triton_backward", _fake_backward, lib=_LIBRARY)
+torch.library.register_autograd("relatum::md_gru_triton", _differentiate, setup_context=_save, lib=_LIBRARY)

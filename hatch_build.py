@@ -1,0 +1,45 @@
+"""At the build of a wheel: compiled code for common CPUs, where RELATUM_COMPILE=1 asks for it.
+
+Without it the wheel runs anywhere, and compiles what it needs on first use; with it the wheel is for Linux on x86-64,
+and needs no compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CompiledCode(BuildHookInterface[Any]):
+    """Adds a binary for each variant of CPU that `relatum.kernels.compile` knows."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if os.environ.get("RELATUM_COMPILE") != "1" or version == "editable":
+            return
+        root = Path(self.root)
+        sys.path.insert(0, str(root / "src"))
+        from relatum.kernels.compile import VARIANTS, Source, compile_source, find_compiler
+
+        compiler = find_compiler()
+        if compiler is None:
+            raise SystemExit("RELATUM_COMPILE=1 needs a C++ compiler: install g++, or name one in the variable CXX")
+        source = Source(root / "src/relatum/kernels/md_gru/native", "scan.cpp")
+        self._made = Path(tempfile.mkdtemp())
+        for variant, (_, flags) in VARIANTS.items():
+            place = source.shipped(variant)
+            binary = self._made / place.name
+            compile_source(source, compiler, flags, binary)
+            build_data["force_include"][str(binary)] = str(place.relative_to(root / "src"))
+        build_data["pure_python"] = False
+        build_data["tag"] = "py3-none-linux_x86_64"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        made = getattr(self, "_made", None)
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)

@@ -1,0 +1,23 @@
+"""Options of the commands that read text with a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+Precision = Annotated[
+    Literal["fp32", "bf16"],
+    typer.Option(help="The numbers to compute with; bf16 is faster where the device has instructions for it."),
+]
+BatchSize = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Sentences read at once; as the model says if not given.")
+]
+MaxCells = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="The most table cells in a batch, which memory grows with; as the model says if not given.",
+    ),
+]

@@ -1,0 +1,182 @@
+"""The scan on a CPU: all diagonals of all sentences in one call of compiled code, see `native/scan.cpp`."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from relatum.errors import RelatumError
+from relatum.kernels.compile import Source, can_load, load
+from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import PREDECESSORS, Weights
+
+SOURCE = Source(Path(__file__).parent / "native", "scan.cpp")
+
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_OPENMP = re.compile(r"lib(g|i)?omp5?[-.].*so")
+_MAX_ROWS = 64
+"""Cells that diagonals have together at most when sentences are scanned in step."""
+_CHUNK_ROWS = 48
+"""Cells that are projected at once at least."""
+
+
+def explain() -> tuple[bool, str]:
+    """Whether the scan can run here, and why or why not; quick, for nothing is compiled."""
+    return can_load(SOURCE)
+
+
+class _Job(ctypes.Structure):
+    """As in `native/job.h`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("projected", "gates", "below", "recurrent", "states", "grad")),
+        *((name, ctypes.c_void_p) for name in ("grad_below", "neighbours", "inputs", "input_weight", "input_bias")),
+        *((name, ctypes.c_void_p) for name in ("below_weight", "state_bias", "tables")),
+        *((name, ctypes.c_int64) for name in ("recurrent_direction", "recurrent_row", "input_direction", "input_row")),
+        *((name, ctypes.c_int32) for name in ("n_sentences", "n_directions", "input_width", "width", "n_slots")),
+        ("n_lambdas", ctypes.c_int32),
+        ("slots", ctypes.c_int32 * 3),
+        *((name, ctypes.c_int32) for name in ("reads_up", "reads_left")),
+        ("corners", ctypes.c_int32 * 4),
+        *((name, ctypes.c_int32) for name in ("dtype", "keep", "n_threads", "max_rows", "chunk_rows")),
+    )
+
+
+class CpuScanner:
+    """See `fused.Scanner`. Threads are as many as torch has; results do not depend on their number."""
+
+    def __init__(self, source: Source = SOURCE) -> None:
+        self._source = source
+
+    def forward(
+        self,
+        projected: Tensor,
+        below: Tensor | None,
+        recurrent: Tensor,
+        tables: Tensor,
+        n_words: int,  # noqa: ARG002
+        form: Form,
+        keep: bool,
+    ) -> tuple[Tensor, Tensor]:
+        width = recurrent.shape[2] // form.spec.n_parts
+        states = _made(projected, (*projected.shape[:2], width), tables)
+        tensors = {"projected": projected, "below": below, "states": states}
+        self._run("forward", _aligned(recurrent), tensors, tables, form, keep=keep)
+        return states, projected if keep else projected.new_empty(0, *projected.shape[1:])
+
+    def backward(
+        self,
+        grad: Tensor,
+        gates: Tensor,
+        states: Tensor,
+        below: Tensor | None,
+        recurrent: Tensor,
+        tables: Tensor,
+        n_words: int,  # noqa: ARG002
+        form: Form,
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        projected = _made(gates, gates.shape, tables)
+        grad_below = None if below is None else _made(gates, below.shape, tables)
+        neighbours = _made(gates, (*states.shape[:2], recurrent.shape[1]), tables)
+        tensors = {"grad": grad, "gates": gates, "states": states, "below": below}
+        tensors |= {"projected": projected, "grad_below": grad_below, "neighbours": neighbours}
+        self._run("backward", _aligned(recurrent), tensors, tables, form)
+        return projected, grad_below, neighbours
+
+    def layer(self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form) -> Tensor:
+        """The states, (C, D, H), from the inputs, (C, X), without gradients: what is projected is never written out."""
+        spec, width = form.spec, form.spec.width(weights)
+        states = _made(inputs, (inputs.shape[0], len(form.directions), width), tables)
+        state_weight, input_weight = _aligned(weights.state), _aligned(weights.input)
+        starts = {slot: state_weight[:, place * width :] for place, slot in enumerate(spec.slots)}
+        tensors = {"inputs": inputs, "below": below, "states": states}
+        tensors |= {"input_bias": weights.input_bias, "state_bias": weights.state_bias}
+        self._run(
+            "layer",
+            starts[spec.recurrent[0]],
+            tensors,
+            tables,
+            form,
+            below_weight=starts["below"].data_ptr() if below is not None else None,
+            input_weight=input_weight.data_ptr(),
+            input_direction=input_weight.stride(0),
+            input_row=input_weight.stride(1),
+            input_width=inputs.shape[1],
+        )
+        return states
+
+    def _run(
+        self,
+        way: str,
+        recurrent: Tensor,
+        tensors: dict[str, Tensor | None],
+        tables: Tensor,
+        form: Form,
+        **rest: int | None,
+    ) -> None:
+        if recurrent.dtype not in _DTYPES:
+            raise RelatumError(f"the CPU scan does not compute in {recurrent.dtype}; choose from {_DTYPES}")
+        # What is made contiguous here lives until the call is over.
+        held = {name: None if one is None else one.contiguous() for name, one in tensors.items()}
+        tables = tables.to(torch.int32).contiguous()
+        spec = form.spec
+        job = _Job(
+            **{name: None if one is None else one.data_ptr() for name, one in held.items()},
+            **rest,
+            recurrent=recurrent.data_ptr(),
+            recurrent_direction=recurrent.stride(0),
+            recurrent_row=recurrent.stride(1),
+            tables=tables.data_ptr(),
+            n_sentences=tables.shape[0],
+            n_directions=len(form.directions),
+            width=recurrent.shape[2] // spec.n_parts,
+            n_slots=len(spec.slots),
+            n_lambdas=spec.n_lambdas,
+            slots=tuple(1 + PREDECESSORS.index(slot) if slot in spec.read else 0 for slot in spec.slots),
+            reads_up="up" in spec.read,
+            reads_left="left" in spec.read,
+            corners=tuple((one[0] == "s") + 2 * (one[1] == "e") for one in form.directions),
+            dtype=_DTYPES.index(recurrent.dtype),
+            n_threads=torch.get_num_threads(),
+            max_rows=_MAX_ROWS,
+            chunk_rows=_CHUNK_ROWS,
+        )
+        if getattr(_library(self._source, job.dtype), f"relatum_md_gru_{way}")(ctypes.byref(job)) != 0:
+            raise MemoryError("the CPU scan found no memory for its buffers")
+
+
+@cache
+def _library(source: Source, dtype: int) -> ctypes.CDLL:
+    """The scan of one type, so that nobody waits for the compilation of others; what is shipped has them all."""
+    library = load(replace(source, parts=(f"-DRELATUM_DTYPE={dtype}",)))
+    openmp = _openmp()
+    if openmp is not None:
+        names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
+        library.relatum_use_threads(*(ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names))
+    return library
+
+
+def _openmp() -> ctypes.CDLL | None:
+    """The OpenMP library that torch has loaded; None where its threads are of another kind."""
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    paths = {fields[5] for fields in (line.split(None, 5) for line in lines) if len(fields) == 6}
+    found = [path for path in sorted(paths) if _OPENMP.match(Path(path).name)]
+    found.sort(key=lambda path: "/torch/" not in path)  # there may be several; torch's own lies in its folder
+    return ctypes.CDLL(found[0]) if found else None
+
+
+def _aligned(weight: Tensor) -> Tensor:
+    """Weights as the scan reads them: columns side by side."""
+    return weight if weight.stride(2) == 1 else weight.contiguous()
+
+
+def _made(like: Tensor, shape: tuple[int, ...], tables: Tensor) -> Tensor:
+    """A tensor for the scan to fill: zero outside the tables, where there is an outside."""
+    n_real = int((tables[:, 2].long() ** 2).sum())
+    return like.new_empty(shape) if n_real == shape[0] else like.new_zeros(shape)

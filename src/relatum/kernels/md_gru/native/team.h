@@ -1,0 +1,66 @@
+// Work for threads: tasks of their own where there are enough of them, and shares of one task where there are not.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+namespace relatum {
+
+// The functions of the OpenMP library that torch has loaded, so that both use the same threads; the caller finds them.
+// All such libraries have them under the names that GCC gave them.
+struct Threads {
+    void (*parallel)(void (*work)(void*), void* data, unsigned n_threads, unsigned flags) = nullptr;
+    int (*count)() = nullptr;
+    int (*index)() = nullptr;
+};
+inline Threads threads;
+
+// Calls work(thread, number of threads) in up to `n_threads` threads.
+template <class Work>
+void in_parallel(int n_threads, const Work& work) {
+    if (n_threads < 2 || !threads.parallel) return work(0, 1);
+    auto call = [](void* data) { (*static_cast<const Work*>(data))(threads.index(), threads.count()); };
+    threads.parallel(call, const_cast<Work*>(&work), n_threads, 0);
+}
+
+// Threads that work on the same task meet here after every step.
+class Barrier {
+   public:
+    void wait(int members) {
+        if (members == 1) return;
+        const int round = round_.load(std::memory_order_relaxed);
+        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
+            arrived_.store(0, std::memory_order_relaxed);
+            round_.store(round + 1, std::memory_order_release);
+            return;
+        }
+        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
+            if (spins > 2000) sched_yield();
+#if defined(__x86_64__)
+            else
+                __builtin_ia32_pause();
+#endif
+        }
+    }
+
+   private:
+    alignas(64) std::atomic<int> arrived_{0};
+    alignas(64) std::atomic<int> round_{0};
+};
+
+// Calls visit(task, team, member, members) so that every task is visited by all members of one team.
+template <class Visit>
+void share_out(int n_tasks, int n_threads, const Visit& visit) {
+    std::atomic<int> next{0};
+    in_parallel(n_threads, [&](int thread, int n_present) {
+        const int members = n_present / n_tasks;
+        if (members > 1) {
+            if (thread / members < n_tasks) visit(thread / members, thread / members, thread % members, members);
+        } else {
+            for (int task = next++; task < n_tasks; task = next++) visit(task, thread, 0, 1);
+        }
+    });
+}
+
+}  // namespace relatum

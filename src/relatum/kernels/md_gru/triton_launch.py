@@ -1,0 +1,204 @@
+"""How a scan is divided among the programs of a GPU, and its kernels started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relatum.kernels.md_gru.fused import Form
+
+VALUES = 8
+"""Values of a unit in a cell: r, z, three λ, v, u, and nothing."""
+_ROWS = 64
+"""Rows of tables that a program treats at once: what a tensor core takes."""
+_MEMORY = 128 * 1024
+"""The bytes of weights that a program may keep in its memory; the rest of it holds what is on its way."""
+
+
+def scan_forward(
+    projected: Tensor, cells: Tensor, recurrent: Tensor, mask: Tensor, below: int, form: Form, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """The states, zero outside the tables, and the open gates, undefined there, of no cell without `keep`.
+
+    `projected` is (cells + 1, D, H · VALUES), and so are the gates; the states are (cells + 1, D, H), not without gaps.
+    The states below begin in the column `below` of `cells`, or are zero for −1.
+    """
+    from relatum.kernels.md_gru.triton_scan import forward_kernel
+
+    width = recurrent.shape[2] // VALUES
+    plan = _plan(*mask.shape, width, form, projected.dtype, projected.device)
+    states = _unwritten(projected, mask, width, plan.cooperates)
+    gates = torch.empty_like(projected) if keep else projected.new_empty(0, *projected.shape[1:])
+    forward_kernel[(plan.n_programs,)](
+        projected,
+        gates if keep else projected,
+        states,
+        cells[:, max(below, 0) :],
+        recurrent,
+        mask.sum(1, dtype=torch.int32),
+        *mask.shape,
+        plan.n_groups,
+        plan.per_group,
+        plan.n_tiles,
+        **_constants(plan, form, below, cells, width),
+        KEEP=keep,
+        FAST=cells.is_cuda and cells.dtype.itemsize == 2,
+    )
+    return states[..., :width], gates
+
+
+def scan_back(
+    grad: Tensor,
+    gates: Tensor,
+    states: Tensor,
+    cells: Tensor,
+    recurrent: Tensor,
+    mask: Tensor,
+    below: int,
+    form: Form,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of what was projected, those of the cells by way of λ, and the states of the neighbours."""
+    from relatum.kernels.md_gru.triton_scan import backward_kernel
+
+    width, n_sides = states.shape[2], len(form.spec.recurrent)
+    n_cells = len(cells)
+    plan = _plan(*mask.shape, width, form, states.dtype, states.device)
+    total = torch.promote_types(states.dtype, torch.float32)
+    size = plan.n_groups * len(form.directions) * 2 * plan.n_tiles * _ROWS * n_sides
+    owed = torch.zeros(size * plan.n_slices * padded_width(width), dtype=total, device=states.device)
+    direct = torch.empty(size * width, dtype=total, device=states.device)
+    grad_projected, grad_cells = torch.zeros_like(gates[:n_cells]), torch.zeros_like(cells)
+    neighbours = grad.new_zeros(n_cells, len(form.directions), n_sides * width)
+    backward_kernel[(plan.n_programs,)](
+        grad,
+        gates,
+        states,
+        cells[:, max(below, 0) :],
+        recurrent,
+        mask.sum(1, dtype=torch.int32),
+        owed,
+        direct,
+        grad_projected,
+        grad_cells[:, max(below, 0) :],
+        neighbours,
+        *mask.shape,
+        plan.n_groups,
+        plan.per_group,
+        plan.n_tiles,
+        **_constants(plan, form, below, cells, width),
+    )
+    return grad_projected, grad_cells, neighbours
+
+
+def _unwritten(projected: Tensor, mask: Tensor, width: int, cooperates: bool) -> Tensor:
+    """(cells + 1, D, H and what makes it a power of two): states as the kernels want them.
+
+    Where programs wait for each other, all bits of what is to be written are set; the rest is zero, and the last cell.
+    """
+    shape = projected.shape[0], projected.shape[1], padded_width(width)
+    if not cooperates:
+        return projected.new_zeros(shape)
+    bits = torch.int32 if projected.dtype == torch.float32 else torch.int16
+    real = torch.nn.functional.pad((mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(), (0, 1)).to(bits).neg_()
+    own = torch.arange(shape[2], device=mask.device) < width
+    return (real.view(-1, 1, 1) * own).expand(shape).contiguous().view(projected.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """See `triton_scan`."""
+
+    n_groups: int
+    per_group: int
+    n_tiles: int
+    units: int
+    n_slices: int
+    n_programs: int
+    resident: bool
+
+    @property
+    def cooperates(self) -> bool:
+        return self.resident and self.n_slices > 1
+
+
+@lru_cache(maxsize=1024)
+def _plan(n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device) -> _Plan:
+    plans = [_divide(n_batch, n_words, width, form, dtype, device, units) for units in (16, 32, 64, 128)]
+    # A tile of twice as many units takes about half as long again.
+    kept = [plan for plan in plans if plan is not None]
+    return (
+        min(kept, key=lambda plan: plan.n_tiles * (plan.units + 16)) if kept else _alone(n_batch, n_words, width, form)
+    )
+
+
+def _divide(
+    n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device, units: int
+) -> _Plan | None:
+    """Programs that keep their weights; None where these do not fit, or too few programs could run at once."""
+    n_weights = len(form.spec.recurrent) * padded_width(width) * VALUES * units
+    n_slices, n_directions = -(-width // units), len(form.directions)
+    n_groups = _n_processors(device) // (n_slices * n_directions)
+    # Programs that wait for each other must all be running, which an interpreter does not do.
+    alone = n_slices > 1 and device.type != "cuda"
+    if units > padded_width(width) or n_weights * dtype.itemsize > _MEMORY or not n_groups or alone:
+        return None
+    wanted = -(-n_batch // max(1, _ROWS // max(1, n_words)))
+    per_group = -(-n_batch // min(wanted, n_groups))
+    n_groups = -(-n_batch // per_group)
+    n_tiles = -(-per_group * max(1, n_words) // _ROWS)
+    return _Plan(n_groups, per_group, n_tiles, units, n_slices, n_groups * n_directions * n_slices, True)
+
+
+def _alone(n_batch: int, n_words: int, width: int, form: Form) -> _Plan:
+    """A program for each sentence and direction, which reads the weights at every step."""
+    n_tiles = -(-max(1, n_words) // _ROWS)
+    return _Plan(n_batch, 1, n_tiles, 16, -(-width // 16), n_batch * len(form.directions), False)
+
+
+def padded_width(number: int) -> int:
+    """The next power of two, and at least what a tensor core takes."""
+    return max(16, 1 << (number - 1).bit_length())
+
+
+@lru_cache(maxsize=16)
+def _n_processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 64
+
+
+def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
+    """What the kernels are compiled for."""
+    import triton.language as tl
+
+    spec = form.spec
+    slots = {slot: number for number, slot in enumerate(spec.slots)}
+    exact = not cells.is_cuda or not torch.backends.cuda.matmul.allow_tf32
+    constants = {
+        "WIDTH": width,
+        "OF_CELL": cells.shape[1],
+        "N_DIRECTIONS": len(form.directions),
+        "SOUTH": sum((one[0] == "s") << number for number, one in enumerate(form.directions)),
+        "EAST": sum((one[1] == "e") << number for number, one in enumerate(form.directions)),
+        "N_LAMBDAS": spec.n_lambdas,
+        "BELOW": slots.get("below", -1),
+        "UP": slots.get("up", -1),
+        "LEFT": slots.get("left", -1),
+        "READS_BELOW": below >= 0,
+        "READS_UP": "up" in spec.recurrent,
+        "READS_LEFT": "left" in spec.recurrent,
+        "ROWS": _ROWS,
+        "UNITS": plan.units,
+        "INNER": padded_width(width),
+        "SENTENCES": padded_width(plan.per_group),
+        "RESIDENT": plan.resident,
+        "COOPERATE": plan.cooperates,
+        "ONE_TILE": plan.n_tiles == 1,
+        "TOTAL": tl.float64 if cells.dtype == torch.float64 else tl.float32,
+        "PRECISION": "ieee" if exact else "tf32",
+        "num_warps": 8,
+        "num_stages": 1,
+    }
+    return {**constants, "launch_cooperative_grid": True} if plan.cooperates else constants

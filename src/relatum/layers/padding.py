@@ -1,0 +1,62 @@
+"""Sentences of different lengths as one padded batch, in few operations, however many sentences there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Where the words and the cells of sentences stand in a batch that is padded to `n_words`.
+
+    They are counted from 1 on, one sentence after the other and row by row, and 0 is where there is none.
+    """
+
+    mask: Tensor
+    """(batch, words), true where there is a word."""
+    words: Tensor
+    """(batch, words)"""
+    cells: Tensor
+    """(batch, words, words)"""
+
+    @classmethod
+    def make(cls, table: Tensor, n_words: int) -> Padding:
+        """From what `measure` says, wherever that is by now."""
+        lengths, words, cells = table.unsqueeze(-1)
+        places = torch.arange(n_words, device=table.device)
+        mask = places < lengths
+        of_words = (words + places) * mask
+        rows = cells + places * lengths
+        of_cells = (rows.unsqueeze(2) + places) * (mask.unsqueeze(2) & mask.unsqueeze(1))
+        return cls(mask, of_words, of_cells)
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], n_words: int, device: torch.device) -> Padding:
+        return cls.make(torch.tensor(measure(lengths), device=device), n_words)
+
+    def pad_words(self, sentences: Sequence[Tensor], fill: float = 0) -> Tensor:
+        """(batch, words, …) of tensors (words, …)."""
+        return _gather(sentences, self.words, fill)
+
+    def pad_cells(self, tables: Sequence[Tensor], fill: float = 0) -> Tensor:
+        """(batch, words, words, …) of tensors (words, words, …)."""
+        return _gather([table.flatten(0, 1) for table in tables], self.cells, fill)
+
+
+def measure(lengths: Sequence[int]) -> list[list[int]]:
+    """The lengths of sentences, and the numbers of their first words and of their first cells."""
+    words = accumulate(lengths[:-1], initial=1)
+    cells = accumulate((length**2 for length in lengths[:-1]), initial=1)
+    return [list(lengths), list(words), list(cells)]
+
+
+def _gather(parts: Sequence[Tensor], places: Tensor, fill: float) -> Tensor:
+    """What stands at the places of the parts one after the other."""
+    nothing = parts[0].new_full((1, *parts[0].shape[1:]), fill)
+    found = torch.cat((nothing, *parts)).index_select(0, places.flatten())
+    return found.view(*places.shape, *found.shape[1:])

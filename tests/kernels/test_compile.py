@@ -1,0 +1,149 @@
+"""Compiling once and keeping: what is loaded is whole, new, and made for this machine."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relatum.kernels import compile as compiling
+from relatum.kernels.compile import VARIANTS, CompileError, Source, cache_folder, can_load, compile_source, load
+
+pytestmark = pytest.mark.skipif(
+    not compiling.can_load(Source(Path(), "none.cpp"))[0], reason="there is no compiler, or no CPU that it is for"
+)
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
+    """A source of its own, with a cache of its own."""
+    monkeypatch.setenv("RELATUM_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "number.h").write_text("constexpr int number = 42;\n", encoding="utf-8")
+    (folder / "answer.cpp").write_text(
+        '#include "number.h"\nextern "C" int answer() { return number; }\n', encoding="utf-8"
+    )
+    return Source(folder, "answer.cpp")
+
+
+def kept() -> list[Path]:
+    return sorted(cache_folder().iterdir())
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("there is nothing to compile")
+
+
+def test_code_is_compiled_once_and_says_so(
+    source: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert load(source).answer() == 42
+        monkeypatch.setattr(compiling, "compile_source", refuse)
+        assert load(source).answer() == 42
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("compiling answer.cpp for this machine, once")
+    assert len(kept()) == 1
+
+
+@pytest.mark.parametrize("file", ["number.h", "answer.cpp"])
+def test_changed_source_is_compiled_again(source: Source, file: str) -> None:
+    load(source)
+    path = source.folder / file
+    path.write_text(path.read_text(encoding="utf-8").replace("42", "43").replace("number;", "43;"), encoding="utf-8")
+    assert load(source).answer() == 43
+
+
+def test_other_flags_and_parts_make_other_binaries(source: Source) -> None:
+    load(source)
+    load(Source(source.folder, source.main, flags=("-DA",)))
+    load(Source(source.folder, source.main, parts=("-DA=1",)))
+    assert len(kept()) == 3
+
+
+@pytest.mark.parametrize("spoil", ["cut", "change", "empty"])
+def test_spoilt_binary_is_not_loaded_but_made_again(source: Source, spoil: str) -> None:
+    load(source)
+    (path,) = kept()
+    content = path.read_bytes()
+    middle = len(content) // 2
+    spoilt = {"cut": content[:middle], "change": content[:middle] + b"?" + content[middle + 1 :], "empty": b""}
+    path.unlink()  # the library in use stays as it is
+    path.write_bytes(spoilt[spoil])
+    assert load(source).answer() == 42
+    assert kept() == [path]
+    assert path.read_bytes() == content
+
+
+def test_processes_that_compile_at_once_do_not_disturb_each_other(source: Source) -> None:
+    script = (
+        "import sys; from pathlib import Path; from relatum.kernels.compile import Source, load;"
+        "print(load(Source(Path(sys.argv[1]), 'answer.cpp')).answer())"
+    )
+    command = [sys.executable, "-c", script, str(source.folder)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in running] == ["42"] * 3
+    assert len(kept()) == 1
+
+
+def test_machine_without_a_compiler_is_told_the_cure(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    available, reason = can_load(source)
+    assert not available
+    assert "apt install g++" in reason
+    with pytest.raises(CompileError, match="there is no C\\+\\+ compiler"):
+        load(source)
+
+
+def test_named_compiler_that_does_not_exist_is_not_replaced(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert not can_load(source)[0]
+
+
+def test_code_that_does_not_compile_shows_what_the_compiler_said(source: Source) -> None:
+    (source.folder / "number.h").write_text("nonsense\n", encoding="utf-8")
+    with pytest.raises(CompileError, match="nonsense"):
+        load(source)
+    assert kept() == []
+
+
+def test_cache_that_cannot_be_written_is_done_without(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RELATUM_CACHE", str(tmp_path / "file"))
+    assert load(source).answer() == 42
+    assert "compiled code is not kept" in caplog.text
+
+
+def test_shipped_binary_is_taken_where_the_cpu_has_what_it_needs(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = compiling.find_compiler()
+    assert compiler is not None
+    for variant in ("x86-64-v4", "x86-64-v3"):
+        path = source.shipped(variant)
+        path.parent.mkdir(exist_ok=True)
+        compile_source(source, compiler, ("-march=x86-64-v3", f"-Danswer=answer_{variant[-2:]}"), path)
+    monkeypatch.setattr(compiling, "compile_source", refuse)
+    for variant in ("x86-64-v4", "x86-64-v3"):
+        monkeypatch.setattr(compiling, "_cpu_flags", lambda variant=variant: VARIANTS[variant][0])
+        assert variant in can_load(source)[1]
+        assert getattr(load(source), f"answer_{variant[-2:]}")() == 42
+        assert compiling._find_shipped(Source(source.folder, source.main, flags=("-DA",))) is None
+    monkeypatch.setattr(compiling, "_cpu_flags", frozenset)
+    assert not can_load(source)[0]
+
+
+def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELATUM_CACHE", "/somewhere")
+    assert cache_folder() == Path("/somewhere/kernels")
+    monkeypatch.delenv("RELATUM_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert cache_folder() == Path("/elsewhere/relatum/kernels")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path(os.environ["HOME"]) / ".cache/relatum/kernels"
