@@ -20,13 +20,13 @@ from pathlib import Path
 
 import torch
 
-from relatum.cli.doctor import _cpu_flags
 from relatum.evaluation.metrics import evaluate
 from relatum.extractor.device import choose_device
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.precision import Precision
 from relatum.extractor.result import Extraction
 from relatum.kernels.backend import explain, use_backend
+from relatum.kernels.compile import cpu_flags
 from relatum.training.corpus import load_part
 from relatum.training.provenance import commit, device_name
 from relatum.types import Annotation, Entity, Example, Relation
@@ -188,7 +188,7 @@ def main() -> int:
             rows.append(
                 Row(
                     device_name(device),
-                    [flag for flag in FLAGS if flag in _cpu_flags()],
+                    [flag for flag in FLAGS if flag in cpu_flags()],
                     torch.get_num_threads(),
                     options.model,
                     data.name,

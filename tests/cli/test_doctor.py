@@ -168,7 +168,7 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch, cuda: str | None, devices: int, 
 
 
 def test_doctor_lists_devices_with_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_cpu_flags", lambda: {"sse", "avx512f", "amx_tile"})
+    monkeypatch.setattr("relatum.kernels.compile.cpu_flags", lambda: {"sse", "avx512f", "amx_tile"})
     fake_torch(monkeypatch, "12.6", 2)
     found = section("devices")
     assert list(found) == ["cpu", "cuda:0", "cuda:1"]  # torch has Apple's GPU here, which relatum does not run on

@@ -1,6 +1,7 @@
-"""The Triton kernels against the definition, interpreted on the CPU: states and every gradient, in double precision.
+"""The Triton kernels against the definition, interpreted on the CPU: states and every gradient.
 
-Whether kernels are interpreted is decided when they are defined, so each test runs in a process of its own.
+Whether kernels are interpreted is decided when they are defined, so each test runs in a process of its own. Interpreted
+programs run one after the other, so none can wait for another: `test_gpu.py` has what is left out here.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 CHECK = """
 import torch
 import test_md_gru as cases
-from relatum.kernels.md_gru import CellSpec
+from relatum.kernels.md_gru import CellSpec, Weights, triton_launch
+from relatum.kernels.md_gru.fused import Form
 
 torch.set_num_threads(1)
+
+def plan(spec, directions, lengths, width, dtype=torch.float64):
+    form = Form(spec, directions)
+    return triton_launch._plan(len(lengths), max(lengths), width, form, dtype, torch.device("cpu"))
 
 def check(spec, directions, lengths, with_below=True, width=3):
     cases.H = width
@@ -42,7 +48,7 @@ def run(checks: str, expected: int) -> None:
         [sys.executable, "-c", CHECK + checks], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("checked") == expected
+    assert done.stdout.count("checked") == expected, done.stdout
 
 
 def test_triton_equals_reference_for_every_set_of_predecessors() -> None:
@@ -69,6 +75,83 @@ for width in (1, 16, 17):
     check(CellSpec(), ("ne", "sw"), [2, 3], width=width)
 """,
         expected=8,
+    )
+
+
+def test_triton_equals_reference_for_all_units_in_one_slice_or_in_several() -> None:
+    """In double precision a program can keep the weights of 32 units; of more, it takes 16 units at a time."""
+    run(
+        """
+for lengths, width, resident, n_slices in (([3], 30, True, 1), ([3], 70, False, 5), ([2, 0, 1], 33, False, 3)):
+    found = plan(CellSpec(), ("se",), lengths, width)
+    assert (found.resident, found.n_slices) == (resident, n_slices), found
+    check(CellSpec(), ("se",), lengths, width=width)
+""",
+        expected=3,
+    )
+
+
+def test_triton_equals_reference_for_several_sentences_in_a_tile() -> None:
+    run(
+        """
+lengths = [2, 4, 1, 0, 3]
+found = plan(CellSpec(), ("nw", "se"), lengths, 2)
+assert (found.n_groups, found.per_group, found.n_tiles) == (1, 5, 1), found
+check(CellSpec(), ("nw", "se"), lengths, width=2)
+""",
+        expected=1,
+    )
+
+
+def test_triton_equals_reference_for_several_tiles() -> None:
+    """Tables of more rows than a tile has, and tables that begin in one tile and end in the next.
+
+    Tiles have fewer rows here than on a GPU, for the interpreter would take minutes for a table of 65.
+    """
+    run(
+        """
+triton_launch._ROWS = 2
+for directions, lengths, width, n_processors, expected in (
+    (("ne", "sw"), [3, 2], 2, 64, (2, 1, 2)),  # groups, sentences of a group, tiles
+    (("nw",), [2, 3], 2, 1, (1, 2, 3)),
+    (("se",), [3], 33, 64, (1, 1, 2)),  # with several slices
+):
+    triton_launch._n_processors = lambda _: n_processors
+    triton_launch._plan.cache_clear()
+    found = plan(CellSpec(), directions, lengths, width)
+    assert (found.n_groups, found.per_group, found.n_tiles) == expected, found
+    check(CellSpec(), directions, lengths, width=width)
+""",
+        expected=3,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_error_is_at_most_twice_that_of_plain_torch(dtype: str) -> None:
+    """Root mean square, since the largest error is a matter of luck. The interpreter cannot compute in bfloat16."""
+    run(
+        f"dtype = torch.{dtype}\n"
+        """
+def errors(backend):
+    states, grads = cases.run(backend, case, directions, CellSpec())
+    return [(a.double() - b).square().mean().sqrt().item() for a, b in zip([states, *grads], exact, strict=True)]
+
+def to(tensor, dtype):
+    return tensor.detach().to(dtype).requires_grad_()
+
+directions = ("nw", "se")
+cases.H = 20
+inputs, below, mask, weights = cases.make_case(CellSpec(), directions, [3, 5, 1])
+weights = [weights.input / 3, weights.input_bias, weights.state / 8, weights.state_bias]
+case = to(inputs, dtype), to(below, dtype), mask, Weights(*(to(weight, dtype) for weight in weights))
+double = tuple(to(one, torch.float64) for one in case[:2]), tuple(to(weight, torch.float64) for weight in case[3])
+states, grads = cases.run("wavefront", (*double[0], mask, Weights(*double[1])), directions, CellSpec())
+exact = [states, *grads]
+for found, plain in zip(errors("triton"), errors("wavefront"), strict=True):
+    assert found <= 2 * plain, (found, plain)
+    print("checked")
+""",
+        expected=7,
     )
 
 

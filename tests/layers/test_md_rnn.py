@@ -131,7 +131,8 @@ def test_layer_can_learn_after_it_has_predicted() -> None:
         predicted = rnn(x, below, mask).clone()
     trained = rnn(x, below, mask)
     trained.sum().backward()
-    assert torch.equal(trained, predicted)
+    # Without gradients a backend may add in another order.
+    torch.testing.assert_close(trained, predicted, rtol=1e-12, atol=1e-14)
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in rnn.parameters())
 
 

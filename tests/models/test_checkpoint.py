@@ -16,7 +16,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 import relatum
 from relatum.config import load_config
-from relatum.encoders.bert import Bert, BertShape
 from relatum.encoders.hashing import files_hash
 from relatum.encoders.resolve import load_encoder
 from relatum.errors import ConfigError, RelatumError
@@ -26,7 +25,6 @@ from relatum.models.model import Model
 from relatum.schema import Schema
 
 BERT = {
-    "model_type": "bert",
     "vocab_size": 8,
     "hidden_size": 8,
     "num_hidden_layers": 2,
@@ -38,17 +36,34 @@ BERT = {
 SMALL = ("model.width=8", "sequence.n_attention_heads=2", "sequence.feedforward_width=12", "characters.width=4")
 
 
+def bert_shapes() -> dict[str, tuple[int, ...]]:
+    """The weights of that BERT, under the names of published files."""
+    width, inner = BERT["hidden_size"], BERT["intermediate_size"]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for kind, key in (
+        ("word", "vocab_size"),
+        ("position", "max_position_embeddings"),
+        ("token_type", "type_vocab_size"),
+    ):
+        shapes[f"embeddings.{kind}_embeddings.weight"] = (BERT[key], width)
+    products = {f"attention.self.{name}": (width, width) for name in ("query", "key", "value")}
+    products |= {"attention.output.dense": (width, width)}
+    products |= {"intermediate.dense": (inner, width), "output.dense": (width, inner)}
+    norms = ["embeddings.LayerNorm"]
+    for layer in (f"encoder.layer.{number}" for number in range(BERT["num_hidden_layers"])):
+        for name, shape in products.items():
+            shapes |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[:1]}
+        norms += [f"{layer}.attention.output.LayerNorm", f"{layer}.output.LayerNorm"]
+    return shapes | {f"{norm}.{kind}": (width,) for norm in norms for kind in ("weight", "bias")}
+
+
 def make_encoder_folder(folder: Path, seed: int = 0) -> Path:
     """A small random BERT in the layout of Hugging Face."""
     folder.mkdir()
-    shape = BertShape.from_config(BERT)
-    assert shape is not None
-    torch.manual_seed(seed)
-    bert = Bert(shape)
-    for parameter in bert.parameters():
-        torch.nn.init.normal_(parameter)
-    save_file(bert.state_dict(), folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(BERT))
+    generator = torch.Generator().manual_seed(seed)
+    weights = {name: torch.randn(*shape, generator=generator) for name, shape in bert_shapes().items()}
+    save_file(weights, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", **BERT}))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "mara", "works", "tarn", "##s"]
     tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)

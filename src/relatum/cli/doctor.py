@@ -124,6 +124,8 @@ def _numbers(version: str) -> list[int]:
 def _devices() -> Iterator[Finding]:
     import os
 
+    from relatum.kernels.compile import cpu_flags
+
     all_cores = os.cpu_count() or 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else all_cores
     cores = f"{usable} cores" if usable == all_cores else f"{usable} of {all_cores} cores"
@@ -136,7 +138,7 @@ def _devices() -> Iterator[Finding]:
         yield torch
         return
     vectors = f"; torch uses {torch.backends.cpu.get_cpu_capability()}"
-    known = _cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"}
+    known = cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"}
     flags = f", it has {', '.join(sorted(known))}" if known else ""
     yield Finding("cpu", f"{cores}{memory}{vectors}{flags}; {_bf16(torch)}")
     yield from _cuda(torch)
@@ -158,15 +160,6 @@ def _torch() -> ModuleType | Finding:
     except (ImportError, OSError) as error:  # OSError: a library that it needs
         return Finding("torch", f"cannot be imported: {error}", "broken", "pip install --force-reinstall torch")
     return torch
-
-
-def _cpu_flags() -> set[str]:
-    """What the processor can do, where the system says so in a file."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return set()
-    return next((set(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), set())
 
 
 def _cuda(torch: ModuleType) -> Iterator[Finding]:

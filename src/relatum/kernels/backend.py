@@ -45,7 +45,7 @@ def _explain(name: str, device: str | None) -> Backend:
     if name == "triton":
         return Backend(name, *triton.explain(device))
     if name == "cpu":
-        return Backend(name, *cpu.explain())
+        return Backend(name, *(cpu.explain() if device != "cuda" else (False, "it needs tensors on the CPU")))
     return Backend(name, True, _EVERYWHERE[name])
 
 
@@ -72,6 +72,11 @@ def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> s
         if named is not None:
             raise ConfigError(f"the MD-GRU backend {named!r} cannot run: {reason}")
     raise AssertionError("the wavefront can always run")
+
+
+# The compiler cannot trace it and need not: a graph keeps what it answers. This is what
+# `torch.compiler.assume_constant_result` does, which would import the compiler.
+select._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str | None:

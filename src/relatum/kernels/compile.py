@@ -67,7 +67,7 @@ def can_load(source: Source) -> tuple[bool, str]:
     shipped = _find_shipped(source)
     if shipped is not None:
         return True, f"compiled code that came with the package, {shipped.name}"
-    if not _cpu_flags() >= _V3:
+    if not cpu_flags() >= _V3:
         return False, "it needs a CPU with AVX2 and FMA"
     compiler = find_compiler()
     if compiler is None:
@@ -150,7 +150,7 @@ def find_compiler() -> str | None:
 def _find_shipped(source: Source) -> Path | None:
     if source.flags:
         return None
-    flags = _cpu_flags()
+    flags = cpu_flags()
     for variant, (wanted, _) in VARIANTS.items():
         path = source.shipped(variant)
         if wanted <= flags and path.is_file():
@@ -158,19 +158,20 @@ def _find_shipped(source: Source) -> Path | None:
     return None
 
 
-def _cpu_flags() -> frozenset[str]:
+def cpu_flags() -> frozenset[str]:
+    """What the processor can do, where the system says so in a file; else nothing."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return frozenset()
-    return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
+    return next((frozenset(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), frozenset())
 
 
 def _name(source: Source, compiler: str) -> str:
     """The digest of all that a binary depends on."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
     parts = [compiler.encode(), version, " ".join((*_FLAGS, *_NATIVE, *source.flags, *source.parts)).encode()]
-    parts.append(" ".join(sorted(_cpu_flags())).encode())
+    parts.append(" ".join(sorted(cpu_flags())).encode())
     for file in sorted(source.folder.iterdir()):
         if file.suffix in (".cpp", ".h"):
             parts += [file.name.encode(), file.read_bytes()]

@@ -53,20 +53,23 @@ def md_gru_triton(
     form = Form(spec, tuple(directions))
     if "below" not in spec.read:
         below = None
-    places = _places(form, input_width, width, below is not None, inputs.device)
+    layout = form.to_text(), input_width, width, below is not None, inputs.dtype, inputs.device
+    n_rows, order, ones = _layout(*layout)
     parts = [inputs.reshape(-1, input_width)]
     if below is not None:
         parts.append(below.reshape(-1, n_directions * width))
-    parts.append(_ones(places.n_rows - sum(part.shape[1] for part in parts), inputs).expand(len(parts[0]), -1))
+    n_before = sum(part.shape[1] for part in parts)
+    parts.append(ones.expand(len(parts[0]), -1))
     parameters = torch.cat([*(part.flatten() for part in weights), weights.input.new_zeros(1)]).to(inputs.dtype)
-    gathered = _take(parameters, places.order)
-    n_joined = places.n_rows * n_directions * width * VALUES
+    gathered = _take(parameters, order)
+    n_joined = n_rows * n_directions * width * VALUES
     states, _ = torch.ops.relatum.md_gru_triton(
         torch.cat(parts, -1),
-        gathered[:n_joined].view(places.n_rows, -1),
+        gathered[:n_joined].view(n_rows, -1),
         gathered[n_joined:].view(n_directions, -1, width * VALUES),
         mask,
         -1 if below is None else input_width,
+        n_before,
         form.to_text(),
         torch.is_grad_enabled(),
     )
@@ -92,25 +95,25 @@ class _Take(torch.autograd.Function):
 _take = cast("Callable[[Tensor, Tensor], Tensor]", _Take.apply)
 
 
-@lru_cache(maxsize=64)
-def _ones_like(n_columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):  # they may serve training later
-        return (torch.arange(n_columns, device=device) < 2).to(dtype)
+def _layout(
+    text: str, input_width: int, width: int, reads_below: bool, dtype: torch.dtype, device: torch.device
+) -> tuple[int, Tensor, Tensor]:
+    """How many values a cell has, where its weights are found among the parameters, and what stands for the biases.
+
+    The parameters are one after the other and then a zero; behind the weights of a cell are those of the neighbours.
+    """
+    return _find_layout(text, input_width, width, reads_below, dtype, device)
 
 
-def _ones(n_columns: int, like: Tensor) -> Tensor:
-    return _ones_like(n_columns, like.dtype, like.device)
-
-
-class _Places:
-    """Where the weights of the kernels are found among the parameters, one after the other and then a zero."""
-
-    def __init__(self, n_rows: int, order: Tensor) -> None:
-        self.n_rows, self.order = n_rows, order
+# A graph of the compiler keeps them; see `backend.select`.
+_layout._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=64)
-def _places(form: Form, input_width: int, width: int, reads_below: bool, device: torch.device) -> _Places:
+def _find_layout(
+    text: str, input_width: int, width: int, reads_below: bool, dtype: torch.dtype, device: torch.device
+) -> tuple[int, Tensor, Tensor]:
+    form = Form.from_text(text)
     spec, n = form.spec, len(form.directions)
     columns = spec.n_parts * width
     sizes = [n * input_width * columns, n * columns, n * len(spec.slots) * width * columns, n * columns]
@@ -146,8 +149,10 @@ def _places(form: Form, input_width: int, width: int, reads_below: bool, device:
     n_padding = -n_rows % _ALIGNED
     joined = torch.cat([*blocks, torch.full((n_padding, n, width * VALUES), nothing)])
     recurrent = torch.cat([rows(slot) for slot in spec.recurrent], 1)
-    with torch.inference_mode(False):
-        return _Places(n_rows + n_padding, torch.cat((joined.flatten(), recurrent.flatten())).to(device))
+    with torch.inference_mode(False):  # they may serve training later
+        order = torch.cat((joined.flatten(), recurrent.flatten())).to(device)
+        ones = (torch.arange(2 + n_padding, device=device) < 2).to(dtype)
+    return n_rows + n_padding, order, ones
 
 
 _V, _U = 5, 6
@@ -155,9 +160,12 @@ _V, _U = 5, 6
 
 
 def _forward(
-    cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, form: str, keep: bool
+    cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, ones: int, form: str, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """The states of all cells, and what the backward pass wants to know of them; `below` is a column, or −1."""
+    """The states of all cells, and what the backward pass wants to know of them.
+
+    `below` is the column where the states below begin, or −1; `ones` that of the two ones.
+    """
     shape = Form.from_text(form)
     # One cell more than there are: the kernels read beyond the values of the last.
     projected = cells.new_empty(len(cells) + 1, joined.shape[1])
@@ -167,7 +175,7 @@ def _forward(
 
 
 def _fake_forward(
-    cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, form: str, keep: bool
+    cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, ones: int, form: str, keep: bool
 ) -> tuple[Tensor, Tensor]:
     n_directions, _, columns = recurrent.shape
     n_cells, width = cells.shape[0] + 1, columns // VALUES
@@ -186,6 +194,7 @@ def _backward(
     recurrent: Tensor,
     mask: Tensor,
     below: int,
+    ones: int,
     form: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the cells and of both weights."""
@@ -195,7 +204,10 @@ def _backward(
     )
     flat = projected.flatten(1)
     grad_recurrent = neighbours.permute(1, 2, 0) @ projected.transpose(0, 1)
-    return grad_cells.addmm_(flat, joined.mT), cells.mT @ flat, grad_recurrent
+    grad_joined = cells.mT @ flat
+    if flat.dtype == torch.float32:  # where a product with ones may round what it adds up, to TF32
+        grad_joined[ones : ones + 2] = flat.sum(0)
+    return grad_cells.addmm_(flat, joined.mT), grad_joined, grad_recurrent
 
 
 def _fake_backward(
@@ -207,6 +219,7 @@ def _fake_backward(
     recurrent: Tensor,
     mask: Tensor,
     below: int,
+    ones: int,
     form: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(cells), torch.empty_like(joined), torch.empty_like(recurrent)
@@ -222,19 +235,19 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
-        return (None,) * 7
+        return (None,) * 8
     grads = torch.ops.relatum.md_gru_triton_backward(grad, *ctx.saved_tensors, *ctx.rest)
-    return *grads, None, None, None, None
+    return *grads, None, None, None, None, None
 
 
 _LIBRARY = torch.library.Library("relatum", "FRAGMENT")
 _LIBRARY.define(
-    "md_gru_triton(Tensor cells, Tensor joined, Tensor recurrent, Tensor mask, int below, str form, bool keep) "
-    "-> (Tensor, Tensor)"
+    "md_gru_triton(Tensor cells, Tensor joined, Tensor recurrent, Tensor mask, int below, int ones, str form, "
+    "bool keep) -> (Tensor, Tensor)"
 )
 _LIBRARY.define(
     "md_gru_triton_backward(Tensor grad, Tensor gates, Tensor states, Tensor cells, Tensor joined, Tensor recurrent, "
-    "Tensor mask, int below, str form) -> (Tensor, Tensor, Tensor)"
+    "Tensor mask, int below, int ones, str form) -> (Tensor, Tensor, Tensor)"
 )
 _LIBRARY.impl("md_gru_triton", _forward, "CompositeExplicitAutograd")
 _LIBRARY.impl("md_gru_triton_backward", _backward, "CompositeExplicitAutograd")

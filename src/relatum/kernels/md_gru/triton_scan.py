@@ -7,7 +7,7 @@ its memory for the whole scan (RESIDENT), and at each step a program needs what 
 A program can also take all units of its group, one slice after the other, reading the weights again at every step.
 
 The rows of all tables of a group are numbered through and treated ROWS at a time, a *tile*; at step d row i is in
-column d − i. A *turn* is one slice of one tile at one step; what the next turn reads from memory is asked for as soon
+column d − i. A *turn* is one slice of one tile at one step; what the next turn reads from memory is asked for once
 this turn's product is made, since a product waits for all that was asked for before it.
 
 A cell has eight values a unit: r, z, three λ, v, u and nothing. The columns of a product are in another order, in which
@@ -22,6 +22,9 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+_SIZES = ("n_batch", "n_words", "n_groups", "per_group", "n_tiles")
+"""They change from batch to batch: a kernel compiled for some of them would be compiled again for others."""
 
 
 @triton.jit
@@ -188,7 +191,7 @@ def _share(first, second, third, SLOT: tl.constexpr, N_LAMBDAS: tl.constexpr):
     return share
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def forward_kernel(
     projected,
     gates,
@@ -276,7 +279,6 @@ def forward_kernel(
         has_left = (here & (step > i))[:, None]
         unit = first_unit + tl.arange(0, UNITS)
         own = (unit < WIDTH)[None, :]
-        total = _reorder(values, ROWS, UNITS).to(TOTAL)
         from_up = (states + (at - down) * OF_STATES) + corner[:, None] * OF_STATES
         from_left = (states + (at - right) * OF_STATES) + corner[:, None] * OF_STATES
         if READS_UP:
@@ -285,6 +287,7 @@ def forward_kernel(
         if READS_LEFT:
             left = _ask(from_left + k[None, :], has_left, COOPERATE)
             beside = _ask(from_left + unit[None, :], has_left, COOPERATE)
+        total = _reorder(values, ROWS, UNITS).to(TOTAL)
         if COOPERATE:
             if N_SIDES == 2:
                 while _n_empty(up, left, over, beside) > 0:
@@ -369,43 +372,31 @@ def forward_kernel(
 
 
 @triton.jit
-def _sum_of_slices(a, a_here, b, b_here, distance, tag, N_SLICES: tl.constexpr, N_SIDES: tl.constexpr):
+def _sum_of_slices(
+    a, a_here, b, b_here, distance, tag, N_SLICES: tl.constexpr, N_SIDES: tl.constexpr, COOPERATE: tl.constexpr
+):
     """The sum of what every slice owes on both sides, and where a summand is not there yet.
 
     A number carries the step it was made at in its last two bits: 1, 2 or 3, never that of what it replaces.
     """
-    total = tl.zeros(a_here.shape, tl.float32)
+    total = tl.zeros(a_here.shape, a.dtype.element_ty)
     late = tl.zeros(a_here.shape, tl.int32)
-    nothing = (late + tag).to(tl.float32, bitcast=True)  # of a size that adds nothing, but with the tag
-    for other in tl.static_range(N_SLICES):
-        summand = tl.load(a + other * distance, a_here, nothing, volatile=True)
-        late |= summand.to(tl.int32, bitcast=True) ^ tag
-        total += summand
-        if N_SIDES == 2:
-            summand = tl.load(b + other * distance, b_here, nothing, volatile=True)
+    if COOPERATE:
+        nothing = (late + tag).to(tl.float32, bitcast=True)  # of a size that adds nothing, but with the tag
+        for other in tl.static_range(N_SLICES):
+            summand = tl.load(a + other * distance, a_here, nothing, volatile=True)
             late |= summand.to(tl.int32, bitcast=True) ^ tag
             total += summand
-    return total, late & 3
-
-
-@triton.jit
-def _collect(
-    a, a_here, b, b_here, distance, tag, N_SLICES: tl.constexpr, N_SIDES: tl.constexpr, COOPERATE: tl.constexpr
-):
-    """The sum of what every slice owes on both sides, once it is there."""
-    if COOPERATE:
-        total, late = _sum_of_slices(a, a_here, b, b_here, distance, tag, N_SLICES, N_SIDES)
-        while tl.max(late) > 0:
-            total, late = _sum_of_slices(a, a_here, b, b_here, distance, tag, N_SLICES, N_SIDES)
-        # `late` is zero by now; the compiler stumbles over what a loop carries and nobody reads.
-        total += late.to(tl.float32)
+            if N_SIDES == 2:
+                summand = tl.load(b + other * distance, b_here, nothing, volatile=True)
+                late |= summand.to(tl.int32, bitcast=True) ^ tag
+                total += summand
     else:
-        total = tl.zeros(a_here.shape, a.dtype.element_ty)
         for other in tl.static_range(N_SLICES):
             total += tl.load(a + other * distance, a_here, 0)
             if N_SIDES == 2:
                 total += tl.load(b + other * distance, b_here, 0)
-    return total
+    return total, late & 3
 
 
 @triton.jit
@@ -455,7 +446,7 @@ def _asked(
     return values, g, under, over, beside
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def backward_kernel(
     grad,
     gates,
@@ -593,8 +584,18 @@ def backward_kernel(
         if not READS_LEFT:
             from_left, left_here = from_up, up_here
         tag = (done + 2) % 3 + 1
-        new_grad += _collect(from_up, up_here, from_left, left_here, n_rows * OWED, tag, N_SLICES, N_SIDES, COOPERATE)
+        owing, late = _sum_of_slices(
+            from_up, up_here, from_left, left_here, n_rows * OWED, tag, N_SLICES, N_SIDES, COOPERATE
+        )
         r, z, first, second, third, v, new, _ = _split(values.to(TOTAL), ROWS, UNITS)
+        if COOPERATE:
+            while tl.max(late) > 0:
+                owing, late = _sum_of_slices(
+                    from_up, up_here, from_left, left_here, n_rows * OWED, tag, N_SLICES, N_SIDES, True
+                )
+            # `late` is zero by now; the compiler stumbles over what a loop carries and nobody reads.
+            owing += late.to(tl.float32)
+        new_grad += owing
         of_below = _share(first, second, third, BELOW, N_LAMBDAS)
         of_up = _share(first, second, third, UP, N_LAMBDAS)
         of_left = _share(first, second, third, LEFT, N_LAMBDAS)
