@@ -30,7 +30,7 @@ def test_models_that_come_with_relatum_are_news_and_drugs() -> None:
             "Ingrid Solheim works for the Bergen Shipping Company.",
             ("Ingrid Solheim", "Work_For", "Bergen Shipping Company"),
         ),
-        ("The Prairie Savings Bank is based in Omaha, Nebraska.", ("Prairie Savings Bank", "OrgBased_In", "Omaha")),
+        ("Lindqvist Steel Corp. is based in Omaha, Nebraska.", ("Lindqvist Steel Corp.", "OrgBased_In", "Omaha")),
         ("The town of Figueres, Spain, was quiet on Sunday.", ("Figueres", "Located_In", "Spain")),
         (
             "Gavrilo Princip assassinated Archduke Franz Ferdinand.",
