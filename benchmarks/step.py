@@ -37,6 +37,7 @@ from relatum.training.corpus import load_training_data
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.optimisation import Optimiser
 from relatum.training.sampler import Sampler
+from relatum.training.setup import set_up_device
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
 ENTITIES, RELATIONS = ("Loc", "Org", "Other", "Peop"), ("Kill", "Live_In", "Located_In", "OrgBased_In", "Work_For")
@@ -221,7 +222,7 @@ def main() -> int:
     checked = lengths[:: max(1, len(lengths) // 8)][:8]  # short and long ones together
     torch.set_float32_matmul_precision("highest")
     wanted = Work(model, examples, "wavefront", "fp32").gradients(checked)
-    torch.set_float32_matmul_precision("high" if cuda else "highest")
+    set_up_device(device)
     start = {name: value.clone() for name, value in model.network.state_dict().items()}
     mean = round(statistics.mean(len(example.sentence) for example in examples), 1)
     name, n_layers = provenance.device_name(device), config.model.n_layers

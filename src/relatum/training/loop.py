@@ -33,7 +33,7 @@ from relatum.training.history import Evaluation, Progress, selection_score
 from relatum.training.monitor import Log, Monitor
 from relatum.training.optimisation import Optimiser, learning_rate
 from relatum.training.sampler import Sampler
-from relatum.training.setup import make_model, with_absolute_paths
+from relatum.training.setup import make_model, set_up_device, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
 from relatum.types import Example
@@ -99,8 +99,7 @@ class _Run:
         self._data, self._record, self._folder = data, record, folder
         self._config: Config = record.config
         self._device, self._monitor, self._stopping = device, monitor, stopping
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision("high")
+        set_up_device(device)
         self._stored, remarks = make_model(data, self._config, device)
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
         for remark in (*data.remarks, *remarks, *cut):

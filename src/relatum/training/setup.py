@@ -16,6 +16,16 @@ from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData
 
 
+def set_up_device(device: torch.device) -> None:
+    """What training wants of torch on a device: on a GPU, products as TF32, and few threads beside it.
+
+    What is left to the CPU there is small, and sharing it out among many threads takes longer than doing it.
+    """
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+        torch.set_num_threads(min(torch.get_num_threads(), 2))
+
+
 def with_absolute_paths(config: Config) -> Config:
     """The same settings for a program that is started in another directory."""
     encoder, words = config.encoder, config.words
