@@ -14,6 +14,7 @@ import torch
 from relatum.errors import ConfigError
 from relatum.kernels import backend as selection
 from relatum.kernels.backend import Backend, explain, select, use_backend
+from relatum.kernels.compile import CompileError
 from relatum.kernels.md_gru import CellSpec, Weights, cpu, md_gru, triton
 
 BEFORE = CellSpec(reset="before")
@@ -35,6 +36,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **reasons: str | None) -> None:
         module = {"triton": triton, "cpu": cpu}[name]
         found = (reason is None, reason or "pretended")
         monkeypatch.setattr(module, "explain", lambda *_, found=found: found)
+    monkeypatch.setattr(cpu, "find_failure", lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -172,3 +174,27 @@ def test_environment_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
             select("cpu", CellSpec())
         monkeypatch.setenv("TRITON_INTERPRET", "1")
         assert select("cpu", CellSpec()) == "triton"
+
+
+def test_compiler_that_fails_leaves_the_wavefront_and_a_warning_or_an_error_where_cpu_was_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise CompileError("g++ failed; install another")
+
+    monkeypatch.setattr(cpu, "explain", lambda: (True, "there is a compiler"))
+    monkeypatch.setattr(cpu, "_library", fail)
+    cpu.find_failure.cache_clear()
+    try:
+        assert select("cpu", CellSpec()) == "wavefront"
+        assert select("cpu", CellSpec()) == "wavefront"
+        assert caplog.text.count("g++ failed; install another") == 1  # said once, not at every layer
+        with use_backend("cpu"), pytest.raises(ConfigError, match=r"'cpu' cannot run: g.. failed"):
+            select("cpu", CellSpec())
+    finally:
+        cpu.find_failure.cache_clear()
+
+
+def test_cpu_refuses_types_it_does_not_compute_in() -> None:
+    with use_backend("cpu"), pytest.raises(ConfigError, match=r"does not compute in torch\.int32"):
+        select("cpu", CellSpec(), torch.int32)

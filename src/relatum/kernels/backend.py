@@ -66,9 +66,9 @@ def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> s
         reason = _refusal(name, device, spec, dtype)
         if reason is None:
             backend = _explain_once(name, device, os.environ.get("TRITON_INTERPRET"))
-            if backend.available:
+            reason = _failure(name, dtype) if backend.available else backend.reason
+            if reason is None:
                 return name
-            reason = backend.reason
         if named is not None:
             raise ConfigError(f"the MD-GRU backend {named!r} cannot run: {reason}")
     raise AssertionError("the wavefront can always run")
@@ -77,6 +77,13 @@ def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> s
 # The compiler cannot trace it and need not: a graph keeps what it answers. This is what
 # `torch.compiler.assume_constant_result` does, which would import the compiler.
 select._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _failure(name: str, dtype: torch.dtype) -> str | None:
+    """Why an implementation that seemed to be there is not, as one finds out by trying."""
+    from relatum.kernels.md_gru import cpu
+
+    return cpu.find_failure(dtype) if name == "cpu" else None
 
 
 def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str | None:
@@ -88,6 +95,8 @@ def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str 
         return "it has no kernel for this form of cell; the wavefront computes every form"
     if device != {"triton": "cuda", "cpu": "cpu"}[name] and not (interpreted and _named.get() == name):
         return f"it does not run on the device {device!r}"
+    if name == "cpu" and dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        return f"it does not compute in {dtype}"
     if name == "triton" and dtype == torch.float64 and not interpreted:
         return "it has no kernel for double precision; the wavefront has"
     return None

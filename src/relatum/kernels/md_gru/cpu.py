@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import re
 from dataclasses import replace
 from functools import cache
@@ -12,9 +13,11 @@ import torch
 from torch import Tensor
 
 from relatum.errors import RelatumError
-from relatum.kernels.compile import Source, can_load, load
+from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import PREDECESSORS, Weights
+
+_log = logging.getLogger(__name__)
 
 SOURCE = Source(Path(__file__).parent / "native", "scan.cpp")
 
@@ -29,6 +32,17 @@ _CHUNK_ROWS = 48
 def explain() -> tuple[bool, str]:
     """Whether the scan can run here, and why or why not; quick, for nothing is compiled."""
     return can_load(SOURCE)
+
+
+@cache
+def find_failure(dtype: torch.dtype) -> str | None:
+    """Why the code for a type of numbers cannot be made or loaded after all; None where it can. Tries it once."""
+    try:
+        _library(SOURCE, _DTYPES.index(dtype))
+    except CompileError as error:
+        _log.warning("the MD-GRU is computed in plain torch, which is slower: %s", error)
+        return str(error)
+    return None
 
 
 class _Job(ctypes.Structure):
