@@ -15,7 +15,7 @@ from relatum.errors import ConfigError
 from relatum.kernels import backend as selection
 from relatum.kernels.backend import Backend, explain, select, use_backend
 from relatum.kernels.compile import CompileError
-from relatum.kernels.md_gru import CellSpec, Weights, cpu, md_gru, triton
+from relatum.kernels.md_gru import CellSpec, Weights, cpu, md_gru, triton, triton_launch
 
 BEFORE = CellSpec(reset="before")
 NO_NEIGHBOUR = CellSpec(("below", "up", "left"), ("below",))
@@ -26,8 +26,10 @@ def _asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a machine has is found out once a process; these tests change it."""
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     selection._explain_once.cache_clear()
+    selection._failure.cache_clear()
     yield
     selection._explain_once.cache_clear()
+    selection._failure.cache_clear()
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **reasons: str | None) -> None:
@@ -198,3 +200,12 @@ def test_compiler_that_fails_leaves_the_wavefront_and_a_warning_or_an_error_wher
 def test_cpu_refuses_types_it_does_not_compute_in() -> None:
     with use_backend("cpu"), pytest.raises(ConfigError, match=r"does not compute in torch\.int32"):
         select("cpu", CellSpec(), torch.int32)
+
+
+def test_states_too_wide_for_the_memory_of_a_gpu_are_left_to_the_wavefront(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, triton=None)
+    monkeypatch.setattr(triton_launch, "_memory", lambda _: 227 * 1024)
+    assert select("cuda", CellSpec(), torch.bfloat16, 128) == "triton"
+    assert select("cuda", CellSpec(), torch.bfloat16, 129) == "wavefront"
+    with use_backend("triton"), pytest.raises(ConfigError, match="states 129 wide do not fit"):
+        select("cuda", CellSpec(), torch.bfloat16, 129)

@@ -76,7 +76,7 @@ PREDECESSORS = [
 HALF = Case(ragged(33, 24), 100, torch.bfloat16)
 SINGLE = Case(ragged(33, 24), 100)
 MANY = Case(ragged(7, 200), 100, torch.float16)
-LONG = Case(ragged(130, 3), 130, torch.bfloat16)
+LONG = Case(ragged(130, 3), 120, torch.bfloat16)
 SHAPES = [
     HALF,
     SINGLE,
@@ -89,7 +89,7 @@ SHAPES = [
     Case(ragged(33, 3), 50, tf32=True),
     Case(ragged(33, 200), 16),
     Case(ragged(20, 200), 100, torch.bfloat16),
-    Case((130,), 130),
+    Case((130,), 128),
     Case(ragged(65, 24), 64, torch.bfloat16, with_below=False),
 ]
 

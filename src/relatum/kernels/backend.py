@@ -56,8 +56,8 @@ def _explain_once(name: str, device: str, interpreted: str | None) -> Backend:
     return _explain(name, device)
 
 
-def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> str:
-    """The implementation for a device, a form of cell and a type of numbers.
+def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32, width: int = 1) -> str:
+    """The implementation for a device, a form of cell, a type of numbers and a width of states.
 
     It is the one that was named, or the fastest that can run. One that was named and cannot run is an error.
     """
@@ -66,7 +66,7 @@ def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> s
         reason = _refusal(name, device, spec, dtype)
         if reason is None:
             backend = _explain_once(name, device, os.environ.get("TRITON_INTERPRET"))
-            reason = _failure(name, dtype) if backend.available else backend.reason
+            reason = _failure(name, spec, dtype, width) if backend.available else backend.reason
             if reason is None:
                 return name
         if named is not None:
@@ -79,10 +79,13 @@ def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32) -> s
 select._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _failure(name: str, dtype: torch.dtype) -> str | None:
-    """Why an implementation that seemed to be there is not, as one finds out by trying."""
-    from relatum.kernels.md_gru import cpu
+@lru_cache(maxsize=256)
+def _failure(name: str, spec: CellSpec, dtype: torch.dtype, width: int) -> str | None:
+    """Why an implementation that is there cannot do this after all, as one finds out by trying."""
+    from relatum.kernels.md_gru import cpu, triton
 
+    if name == "triton":
+        return triton.find_refusal(width, spec, dtype)
     return cpu.find_failure(dtype) if name == "cpu" else None
 
 

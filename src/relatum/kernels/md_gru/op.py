@@ -38,7 +38,7 @@ def md_gru(
         to = torch.get_autocast_dtype(device)
         with torch.autocast(device, enabled=False):
             return md_gru(inputs.to(to), None if below is None else below.to(to), mask, weights, directions, spec)
-    backend = select(device, spec, inputs.dtype)
+    backend = select(device, spec, inputs.dtype, spec.width(weights))
     if backend == "triton":
         return md_gru_triton(inputs, below, mask, weights, directions, spec)
     if weights.input.dtype != inputs.dtype:

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
-from relatum.kernels.md_gru.triton_launch import VALUES, padded_width, scan_back, scan_forward
+from relatum.kernels.md_gru.triton_launch import VALUES, fits, padded_width, scan_back, scan_forward
 
 _ALIGNED = 8
 """Rows of cells have a multiple of so many values, without which products are slow."""
@@ -36,7 +36,17 @@ def explain(device: str | None) -> tuple[bool, str]:
         return True, "interpreted on the CPU, for tests (TRITON_INTERPRET=1)"
     if device == "cpu" or not torch.cuda.is_available():
         return False, "it needs a CUDA device"
+    if torch.cuda.get_device_capability() < (8, 0):
+        return False, "it needs a GPU of compute capability 8.0 or more"
     return True, "the whole scan of a layer in one kernel, on a CUDA device"
+
+
+def find_refusal(width: int, spec: CellSpec, dtype: torch.dtype) -> str | None:
+    """Why the kernels cannot compute states of a width; None where they can."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if fits(width, spec, dtype, device):
+        return None
+    return f"the weights of states {width} wide do not fit into the memory of this GPU's multiprocessors"
 
 
 def md_gru_triton(

@@ -10,13 +10,16 @@ import torch
 from torch import Tensor
 
 from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import CellSpec
 
 VALUES = 8
 """Values of a unit in a cell: r, z, three λ, v, u, and nothing."""
 _ROWS = 64
 """Rows of tables that a program treats at once: what a tensor core takes."""
-_MEMORY = 128 * 1024
-"""The bytes of weights that a program may keep in its memory; the rest of it holds what is on its way."""
+_UNITS = (16, 32, 64, 128)
+"""Hidden units that a program may have."""
+_SPARE = 2048
+"""Bytes of a program's memory that are not ours."""
 
 
 def scan_forward(
@@ -127,7 +130,7 @@ class _Plan:
 
 @lru_cache(maxsize=1024)
 def _plan(n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device) -> _Plan:
-    plans = [_divide(n_batch, n_words, width, form, dtype, device, units) for units in (16, 32, 64, 128)]
+    plans = [_divide(n_batch, n_words, width, form, dtype, device, units) for units in _UNITS]
     # A tile of twice as many units takes about half as long again.
     kept = [plan for plan in plans if plan is not None]
     return (
@@ -139,12 +142,12 @@ def _divide(
     n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device, units: int
 ) -> _Plan | None:
     """Programs that keep their weights; None where these do not fit, or too few programs could run at once."""
-    n_weights = len(form.spec.recurrent) * padded_width(width) * VALUES * units
     n_slices, n_directions = -(-width // units), len(form.directions)
     n_groups = _n_processors(device) // (n_slices * n_directions)
     # Programs that wait for each other must all be running, which an interpreter does not do.
     alone = n_slices > 1 and device.type != "cuda"
-    if units > padded_width(width) or n_weights * dtype.itemsize > _MEMORY or not n_groups or alone:
+    fits = _n_bytes(width, form.spec, dtype, units) <= _memory(device)
+    if units > padded_width(width) or not fits or not n_groups or alone:
         return None
     wanted = -(-n_batch // max(1, _ROWS // max(1, n_words)))
     per_group = -(-n_batch // min(wanted, n_groups))
@@ -157,6 +160,27 @@ def _alone(n_batch: int, n_words: int, width: int, form: Form) -> _Plan:
     """A program for each sentence and direction, which reads the weights at every step."""
     n_tiles = -(-max(1, n_words) // _ROWS)
     return _Plan(n_batch, 1, n_tiles, 16, -(-width // 16), n_batch * len(form.directions), False)
+
+
+def fits(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a program's memory holds what it must, with as few hidden units as there may be."""
+    return _n_bytes(width, spec, dtype, _UNITS[0]) <= _memory(device)
+
+
+def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, units: int) -> int:
+    """What a program holds: its weights, and what the rows of a tile owe their neighbours, on its way out."""
+    n_inner = len(spec.recurrent) * padded_width(width)
+    return n_inner * VALUES * units * dtype.itemsize + _ROWS * n_inner * 4
+
+
+@lru_cache(maxsize=16)
+def _memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1 << 30
+    from triton.runtime import driver
+
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return int(driver.active.utils.get_device_properties(index)["max_shared_mem"]) - _SPARE
 
 
 def padded_width(number: int) -> int:
