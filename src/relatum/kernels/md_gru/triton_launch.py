@@ -179,7 +179,7 @@ def _memory(device: torch.device) -> int:
         return 1 << 30
     from triton.runtime import driver
 
-    index = torch.cuda.current_device() if device.index is None else device.index
+    index = torch.empty(0, device=device).get_device()  # a device need not name its number
     return int(driver.active.utils.get_device_properties(index)["max_shared_mem"]) - _SPARE
 
 
