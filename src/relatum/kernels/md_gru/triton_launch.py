@@ -105,10 +105,17 @@ def _unwritten(projected: Tensor, mask: Tensor, width: int, cooperates: bool) ->
     shape = projected.shape[0], projected.shape[1], padded_width(width)
     if not cooperates:
         return projected.new_zeros(shape)
-    bits = torch.int32 if projected.dtype == torch.float32 else torch.int16
-    real = torch.nn.functional.pad((mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(), (0, 1)).to(bits).neg_()
-    own = torch.arange(shape[2], device=mask.device) < width
-    return (real.view(-1, 1, 1) * own).expand(shape).contiguous().view(projected.dtype)
+    own = _all_bits(width, projected.dtype, projected.device)
+    real = torch.nn.functional.pad((mask.unsqueeze(2) & mask.unsqueeze(1)).flatten().to(own.dtype), (0, 1))
+    return (real.view(-1, 1, 1) * own.expand(1, *shape[1:])).view(projected.dtype)
+
+
+@lru_cache(maxsize=64)
+def _all_bits(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A row of states of which every bit is set, as whole numbers; zero where it is wider than they are."""
+    whole = torch.int32 if dtype == torch.float32 else torch.int16
+    with torch.inference_mode(False):  # it may serve training later
+        return -(torch.arange(padded_width(width), device=device) < width).to(whole)
 
 
 @dataclass(frozen=True, slots=True)
