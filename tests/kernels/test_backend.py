@@ -204,7 +204,8 @@ def test_cpu_refuses_types_it_does_not_compute_in() -> None:
 
 def test_states_too_wide_for_the_memory_of_a_gpu_are_left_to_the_wavefront(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, triton=None)
-    monkeypatch.setattr(triton_launch, "_memory", lambda _: 227 * 1024)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(triton_launch, "_memory", lambda _: 225 * 1024)
     assert select("cuda", CellSpec(), torch.bfloat16, 128) == "triton"
     assert select("cuda", CellSpec(), torch.bfloat16, 129) == "wavefront"
     with use_backend("triton"), pytest.raises(ConfigError, match="states 129 wide do not fit"):
