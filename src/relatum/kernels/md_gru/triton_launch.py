@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relatum.kernels.md_gru import hopper_launch as hopper
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import CellSpec
 
@@ -33,9 +34,25 @@ def scan_forward(
     from relatum.kernels.md_gru.triton_scan import forward_kernel
 
     width = recurrent.shape[2] // VALUES
-    plan = _plan(*mask.shape, width, form, projected.dtype, projected.device)
-    states = _unwritten(projected, mask, width, plan.cooperates)
     gates = torch.empty_like(projected) if keep else projected.new_empty(0, *projected.shape[1:])
+    device = projected.device
+    if hopper.serves(width, projected.dtype, device):
+        own = hopper.make_plan(*mask.shape, width, form, _n_processors(device), _memory(device), False)
+        states = _unwritten(projected, mask, width, hopper.full_width(width), True)
+        hopper.start_forward(
+            own,
+            projected,
+            gates if keep else projected,
+            states,
+            cells[:, max(below, 0) :],
+            recurrent,
+            mask,
+            keep,
+            _layer_constants(form, below, cells, width),
+        )
+        return states[..., :width], gates
+    plan = _plan(*mask.shape, width, form, projected.dtype, device)
+    states = _unwritten(projected, mask, width, width, plan.cooperates)
     forward_kernel[(plan.n_programs,)](
         projected,
         gates if keep else projected,
@@ -69,13 +86,30 @@ def scan_back(
 
     width, n_sides = states.shape[2], len(form.spec.recurrent)
     n_cells = len(cells)
-    plan = _plan(*mask.shape, width, form, states.dtype, states.device)
+    grad_projected, grad_cells = torch.zeros_like(gates[:n_cells]), torch.zeros_like(cells)
+    neighbours = grad.new_zeros(n_cells, len(form.directions), n_sides * width)
+    device = states.device
+    if hopper.serves(width, states.dtype, device):
+        hopper.start_backward(
+            hopper.make_plan(*mask.shape, width, form, _n_processors(device), _memory(device), True),
+            grad,
+            gates,
+            states,
+            cells[:, max(below, 0) :],
+            recurrent,
+            mask,
+            grad_projected,
+            grad_cells[:, max(below, 0) :],
+            neighbours,
+            form,
+            _layer_constants(form, below, cells, width),
+        )
+        return grad_projected, grad_cells, neighbours
+    plan = _plan(*mask.shape, width, form, states.dtype, device)
     total = torch.promote_types(states.dtype, torch.float32)
     size = plan.n_groups * len(form.directions) * 2 * plan.n_tiles * _ROWS * n_sides
     owed = torch.zeros(size * plan.n_slices * padded_width(width), dtype=total, device=states.device)
     direct = torch.empty(size * width, dtype=total, device=states.device)
-    grad_projected, grad_cells = torch.zeros_like(gates[:n_cells]), torch.zeros_like(cells)
-    neighbours = grad.new_zeros(n_cells, len(form.directions), n_sides * width)
     backward_kernel[(plan.n_programs,)](
         grad,
         gates,
@@ -97,7 +131,7 @@ def scan_back(
     return grad_projected, grad_cells, neighbours
 
 
-def _unwritten(projected: Tensor, mask: Tensor, width: int, cooperates: bool) -> Tensor:
+def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, cooperates: bool) -> Tensor:
     """(cells + 1, D, H and what makes it a power of two): states as the kernels want them.
 
     Where programs wait for each other, all bits of what is to be written are set; the rest is zero, and the last cell.
@@ -105,17 +139,17 @@ def _unwritten(projected: Tensor, mask: Tensor, width: int, cooperates: bool) ->
     shape = projected.shape[0], projected.shape[1], padded_width(width)
     if not cooperates:
         return projected.new_zeros(shape)
-    own = _all_bits(width, projected.dtype, projected.device)
+    own = _all_bits(n_written, padded_width(width), projected.dtype, projected.device)
     real = torch.nn.functional.pad((mask.unsqueeze(2) & mask.unsqueeze(1)).flatten().to(own.dtype), (0, 1))
     return (real.view(-1, 1, 1) * own.expand(1, *shape[1:])).view(projected.dtype)
 
 
 @lru_cache(maxsize=64)
-def _all_bits(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A row of states of which every bit is set, as whole numbers; zero where it is wider than they are."""
+def _all_bits(n_set: int, n_states: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A row of states, as whole numbers, of the first of which every bit is set; the others are zero."""
     whole = torch.int32 if dtype == torch.float32 else torch.int16
     with torch.inference_mode(False):  # it may serve training later
-        return -(torch.arange(padded_width(width), device=device) < width).to(whole)
+        return -(torch.arange(n_states, device=device) < n_set).to(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +238,28 @@ def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -
     """What the kernels are compiled for."""
     import triton.language as tl
 
-    spec = form.spec
-    slots = {slot: number for number, slot in enumerate(spec.slots)}
     exact = not cells.is_cuda or not torch.backends.cuda.matmul.allow_tf32
     constants = {
+        **_layer_constants(form, below, cells, width),
+        "ROWS": _ROWS,
+        "UNITS": plan.units,
+        "SENTENCES": padded_width(plan.per_group),
+        "RESIDENT": plan.resident,
+        "COOPERATE": plan.cooperates,
+        "ONE_TILE": plan.n_tiles == 1,
+        "TOTAL": tl.float64 if cells.dtype == torch.float64 else tl.float32,
+        "PRECISION": "ieee" if exact else "tf32",
+        "num_warps": 8,
+        "num_stages": 1,
+    }
+    return {**constants, "launch_cooperative_grid": True} if plan.cooperates else constants
+
+
+def _layer_constants(form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
+    """Those of them that do not depend on how the work is divided."""
+    spec = form.spec
+    slots = {slot: number for number, slot in enumerate(spec.slots)}
+    return {
         "WIDTH": width,
         "OF_CELL": cells.shape[1],
         "N_DIRECTIONS": len(form.directions),
@@ -220,16 +272,5 @@ def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -
         "READS_BELOW": below >= 0,
         "READS_UP": "up" in spec.recurrent,
         "READS_LEFT": "left" in spec.recurrent,
-        "ROWS": _ROWS,
-        "UNITS": plan.units,
         "INNER": padded_width(width),
-        "SENTENCES": padded_width(plan.per_group),
-        "RESIDENT": plan.resident,
-        "COOPERATE": plan.cooperates,
-        "ONE_TILE": plan.n_tiles == 1,
-        "TOTAL": tl.float64 if cells.dtype == torch.float64 else tl.float32,
-        "PRECISION": "ieee" if exact else "tf32",
-        "num_warps": 8,
-        "num_stages": 1,
     }
-    return {**constants, "launch_cooperative_grid": True} if plan.cooperates else constants

@@ -1,0 +1,175 @@
+"""How a scan is divided among the programs of a GPU of compute capability 9, and its kernels started."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import CellSpec
+
+_VALUES = 8
+_ROWS = 64
+"""Rows of tables that a program treats at once: what the tensor cores take."""
+_UNITS = (16, 32, 64)
+"""Hidden units that a program may have."""
+_MIN_WIDTH, _MAX_WIDTH = 17, 128
+_SPARE = 1024
+"""Bytes of a program's memory that are not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See `hopper_scan`: a group has lanes, as many rows as the longest table has, with rounds of sentences each."""
+
+    n_groups: int
+    n_lanes: int
+    n_rounds: int
+    n_tiles: int
+    units: int
+    n_slices: int
+    n_programs: int
+
+
+def serves(width: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether there are kernels for such states on this device."""
+    return dtype in (torch.bfloat16, torch.float16) and _MIN_WIDTH <= width <= _MAX_WIDTH and _is_hopper(device)
+
+
+@lru_cache(maxsize=16)
+def _is_hopper(device: torch.device) -> bool:
+    return (
+        device.type == "cuda"
+        and torch.cuda.get_device_capability(device)[0] == 9
+        and importlib.util.find_spec("triton.experimental.gluon") is not None
+    )
+
+
+@lru_cache(maxsize=1024)
+def make_plan(
+    n_batch: int, n_words: int, width: int, form: Form, n_processors: int, memory: int, backward: bool
+) -> Plan:
+    """The division that takes the fewest cycles, by a rule of thumb."""
+    found: dict[Plan, float] = {}
+    n_words, n_directions = max(1, n_words), len(form.directions)
+    for units in _UNITS:
+        n_slices = -(-width // units)
+        most = n_processors // (n_slices * n_directions)
+        if units > inner_width(width) or n_bytes(width, form.spec, units, backward) > memory or not most:
+            continue
+        for n_lanes in range(1, n_batch + 1):
+            n_rounds = -(-n_batch // (n_lanes * most))
+            n_groups = -(-n_batch // (n_lanes * n_rounds))
+            n_tiles = -(-n_lanes * n_words // _ROWS)
+            plan = Plan(n_groups, n_lanes, n_rounds, n_tiles, units, n_slices, n_groups * n_directions * n_slices)
+            found[plan] = ((n_rounds + 1) * n_words - 1) * (_turn(units) * n_tiles + (_WAIT if n_tiles == 1 else 0))
+            if n_rounds == 1:
+                break
+    return min(found, key=lambda plan: found[plan])
+
+
+def _turn(units: int) -> float:
+    """Cycles of a turn, measured roughly."""
+    return 1500 + 60 * units
+
+
+_WAIT = 1500
+"""Cycles that a program waits for its neighbours, where it has nothing else to do meanwhile."""
+
+
+def n_bytes(width: int, spec: CellSpec, units: int, backward: bool) -> int:
+    """What a program holds: its weights, and one side of a tile's product, states of neighbours or gradients."""
+    inner = len(spec.recurrent) * inner_width(width)
+    return 12 * units * (inner + (_ROWS if backward else 0)) + (0 if backward else 2 * _ROWS * inner) + _SPARE
+
+
+def inner_width(width: int) -> int:
+    return max(16, 1 << (width - 1).bit_length())
+
+
+def full_width(width: int) -> int:
+    """As many states as are written: groups of eight."""
+    return -(-width // 8) * 8
+
+
+def start_forward(
+    plan: Plan,
+    projected: Tensor,
+    gates: Tensor,
+    states: Tensor,
+    below: Tensor,
+    recurrent: Tensor,
+    mask: Tensor,
+    keep: bool,
+    constants: dict[str, Any],
+) -> None:
+    """Start the kernel; `constants` are those of a layer, see `triton_launch`."""
+    from relatum.kernels.md_gru.hopper_scan import forward_kernel
+
+    forward_kernel[(plan.n_programs,)](
+        projected,
+        gates,
+        states,
+        states.view(torch.int32),
+        below,
+        recurrent,
+        *_sizes(plan, mask),
+        **constants,
+        **_division(plan),
+        KEEP=keep,
+    )
+
+
+def start_backward(
+    plan: Plan,
+    grad: Tensor,
+    gates: Tensor,
+    states: Tensor,
+    below: Tensor,
+    recurrent: Tensor,
+    mask: Tensor,
+    grad_projected: Tensor,
+    grad_below: Tensor,
+    neighbours: Tensor,
+    form: Form,
+    constants: dict[str, Any],
+) -> None:
+    """Start the kernel; `constants` are those of a layer, see `triton_launch`."""
+    from relatum.kernels.md_gru.hopper_scan import backward_kernel
+
+    n_columns = len(form.spec.recurrent) * constants["INNER"]
+    n_rows = plan.n_groups * len(form.directions) * plan.n_tiles * _ROWS
+    owed = torch.zeros(2 * (plan.n_slices + 1) * n_rows * n_columns, dtype=torch.float32, device=grad.device)
+    backward_kernel[(plan.n_programs,)](
+        grad,
+        gates,
+        states,
+        below,
+        recurrent,
+        *_sizes(plan, mask, owed, grad_projected, grad_below, neighbours),
+        **constants,
+        **_division(plan),
+    )
+
+
+def _sizes(plan: Plan, mask: Tensor, *filled: Tensor) -> tuple[Tensor | int, ...]:
+    lengths = mask.sum(1, dtype=torch.int32)
+    return lengths, *filled, *mask.shape, plan.n_groups, plan.n_lanes, plan.n_rounds, plan.n_tiles
+
+
+def _division(plan: Plan) -> dict[str, Any]:
+    """What the kernels are compiled for, as far as it depends on how the work is divided."""
+    return {
+        "UNITS": plan.units,
+        "ONE_TILE": plan.n_tiles == 1,
+        "ROWS": _ROWS,
+        "SENTENCES": inner_width(plan.n_lanes * plan.n_rounds),
+        "num_warps": 8,
+        # Programs that wait for each other must all be running.
+        "launch_cooperative_grid": plan.n_slices > 1,
+    }

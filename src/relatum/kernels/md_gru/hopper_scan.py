@@ -1,0 +1,730 @@
+"""The forward scan for GPUs of compute capability 9, in half precision, with layouts and memory chosen by hand.
+
+It divides the work as `triton_scan` does, and waits for neighbours in the same way. What differs:
+
+- A thread has the same rows and hidden units in all it computes, so that nothing moves between threads but the states
+  of the neighbours, which go through shared memory once, on their way to the tensor cores.
+- The product has the six columns of a unit that depend on neighbours; the order of its columns is such that a thread is
+  left with all values of four units or so next to each other.
+- Sentences follow each other in the same rows: when row i has gone through a table, it begins with row i of the next,
+  while the rows below are still in the table before. So no row waits for the longest anti-diagonal to pass.
+
+The units of a slice come first in what a program reads of a neighbour, whichever slice it is, and the others after
+them in a circle: what it needs of its own units is then at the same place in all programs.
+"""
+
+# Triton reads this source itself: its functions have no types, and what is constant is spelt in capitals.
+# mypy: ignore-errors
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, warpgroup_mma, warpgroup_mma_wait
+
+_SIZES = ("n_batch", "n_words", "n_groups", "n_lanes", "n_rounds", "n_tiles")
+"""They change from batch to batch: a kernel compiled for some of them would be compiled again for others."""
+
+
+@gluon.constexpr_function
+def _layout(n_rows, n_units, per_unit):
+    """Where the values of units are: a thread has two rows, and of each an eighth of the units, or their values."""
+    together = n_units // 8 * per_unit
+    return gl.DistributedLinearLayout(
+        reg_bases=[[0, 1 << bit] for bit in range(together.bit_length() - 1)] + [[8, 0]],
+        lane_bases=[[0, together], [0, 2 * together], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0], [0, 4 * together]],
+        block_bases=[],
+        shape=[n_rows, n_units * per_unit],
+    )
+
+
+@gluon.jit
+def _tanh(x):
+    return gl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], gl.float32, is_pure=True, pack=1)
+
+
+@gluon.jit
+def _sigmoid(x):
+    return 0.5 * _tanh(0.5 * x) + 0.5
+
+
+@gluon.jit
+def _power(x):
+    return gl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], gl.float32, is_pure=True, pack=1)
+
+
+@gluon.jit
+def _softmax(a, b, c):
+    # Far apart they are 0 and 1 in any precision: so far that nothing overflows.
+    b = _power(gl.minimum((b - a) * 1.4426950408889634, 60.0))
+    c = _power(gl.minimum((c - a) * 1.4426950408889634, 60.0))
+    total = 1 + b + c
+    a = gl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [total], gl.float32, is_pure=True, pack=1)
+    return a, b * a, c * a
+
+
+@gluon.jit
+def _share(first, second, third, SLOT: gl.constexpr, N_LAMBDAS: gl.constexpr):
+    """λ of a slot: one slot needs no gate, two share one, three have one each."""
+    if N_LAMBDAS == 0:
+        share = gl.full_like(first, 1.0)
+    elif N_LAMBDAS == 1:
+        share = first if SLOT == 0 else 1 - first
+    else:
+        share = first if SLOT == 0 else (second if SLOT == 1 else third)
+    return share
+
+
+@gluon.jit
+def _slots(tile, n_words, n_lanes, ROWS: gl.constexpr, LAYOUT: gl.constexpr):
+    """Of the rows of a tile: the lane, and the number i in every table of this lane; beyond the lanes none begins."""
+    slot = tile * ROWS + gl.arange(0, ROWS, layout=LAYOUT)
+    lane = slot // n_words
+    return lane, gl.where(lane < n_lanes, slot - lane * n_words, 1 << 30)
+
+
+@gluon.jit
+def _cells(lane, i, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east):
+    """Of rows at a step: their cell, its column, the words of its sentence, and whether there is such a cell."""
+    whole = step // n_words
+    column = step - whole * n_words - i
+    a_round = gl.where(column >= 0, whole, whole - 1)
+    column = gl.where(column >= 0, column, column + n_words)
+    own = first + a_round * n_lanes + lane
+    known = (i < n_words) & (a_round >= 0) & (a_round < n_rounds) & (own < n_batch)
+    n = gl.load(lengths + own, known, 0)
+    row = gl.where(south, n - 1 - i, i)
+    cell = (own * n_words + row) * n_words + gl.where(east, n - 1 - column, column)
+    return cell.to(gl.int64), column, n, (i < n) & (column < n)
+
+
+@gluon.jit
+def _n_steps(lengths, first, n_batch, n_words, n_lanes, n_rounds, SENTENCES: gl.constexpr):
+    """The steps of a group: they end with those of the longest table of the last round that there is."""
+    member = gl.arange(0, SENTENCES, layout=gl.BlockedLayout([1], [32], [8], [0]))
+    n = gl.load(lengths + first + member, (member < n_lanes * n_rounds) & (first + member < n_batch), 0)
+    return gl.max(gl.where(n > 0, member // n_lanes * n_words + 2 * n - 1, 0), 0)
+
+
+@gluon.jit
+def _weights(
+    recurrent,
+    first_unit,
+    side,
+    WIDTH: gl.constexpr,
+    UNITS: gl.constexpr,
+    INNER: gl.constexpr,
+    CIRCLE: gl.constexpr,
+    PER_UNIT: gl.constexpr,
+    FIRST_VALUE: gl.constexpr,
+):
+    """(INNER, UNITS · PER_UNIT): the columns of a side that belong to some of a unit's values, in a product's order."""
+    LOADED: gl.constexpr = gl.BlockedLayout([1, 2], [4, 8], [8, 1], [1, 0])
+    k = gl.arange(0, INNER, layout=gl.SliceLayout(1, LOADED))
+    k = gl.where(k < CIRCLE, (first_unit + k) % CIRCLE, INNER)
+    column = gl.arange(0, UNITS * PER_UNIT, layout=gl.SliceLayout(0, LOADED))
+    HALF: gl.constexpr = UNITS * PER_UNIT // 2
+    within = column % HALF
+    number = within // 8 // (PER_UNIT // 2)
+    unit = first_unit + column // HALF * (UNITS // 2) + within % 8 // 2 * (UNITS // 8) + number
+    value = FIRST_VALUE + within // 8 % (PER_UNIT // 2) * 2 + within % 2
+    place = (side * WIDTH + k)[:, None] * (WIDTH * 8) + (unit * 8 + value)[None, :]
+    return gl.load(recurrent + place, (k < WIDTH)[:, None] & (unit < WIDTH)[None, :], 0)
+
+
+@gluon.jit
+def _to_columns(a, b, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
+    """Two values of each unit to the columns of a product."""
+    Q: gl.constexpr = UNITS // 8
+    joined = gl.reshape(gl.join(a, b), (ROWS, 2, 4, Q, 2))
+    return gl.convert_layout(
+        gl.reshape(gl.permute(joined, (0, 1, 3, 2, 4)), (ROWS, UNITS * 2)), LAYOUT, assert_trivial=True
+    )
+
+
+@gluon.jit
+def _to_columns_of_four(a, b, c, d, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
+    """Four values of each unit to the columns of a product."""
+    Q: gl.constexpr = UNITS // 8
+    joined = gl.join(gl.join(a, c), gl.join(b, d))  # the last index is the lower bit
+    joined = gl.reshape(joined, (ROWS, 2, 4, Q, 2, 2))
+    return gl.convert_layout(
+        gl.reshape(gl.permute(joined, (0, 1, 3, 4, 2, 5)), (ROWS, UNITS * 4)), LAYOUT, assert_trivial=True
+    )
+
+
+@gluon.jit
+def _from_columns(total, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
+    """The reverse of `_to_columns`."""
+    Q: gl.constexpr = UNITS // 8
+    swapped = gl.permute(gl.reshape(total, (ROWS, 2, Q, 4, 2)), (0, 1, 3, 2, 4))
+    a, b = gl.split(gl.reshape(swapped, (ROWS, UNITS, 2)))
+    return gl.convert_layout(a, LAYOUT, assert_trivial=True), gl.convert_layout(b, LAYOUT, assert_trivial=True)
+
+
+@gluon.jit
+def _from_columns_of_four(total, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
+    """The reverse of `_to_columns_of_four`."""
+    Q: gl.constexpr = UNITS // 8
+    swapped = gl.permute(gl.reshape(total, (ROWS, 2, Q, 2, 4, 2)), (0, 1, 4, 2, 3, 5))
+    even, odd = gl.split(gl.reshape(swapped, (ROWS, UNITS, 2, 2)))
+    a, c = gl.split(even)
+    b, d = gl.split(odd)
+    return (
+        gl.convert_layout(a, LAYOUT, assert_trivial=True),
+        gl.convert_layout(b, LAYOUT, assert_trivial=True),
+        gl.convert_layout(c, LAYOUT, assert_trivial=True),
+        gl.convert_layout(d, LAYOUT, assert_trivial=True),
+    )
+
+
+@gluon.jit
+def _split(values, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
+    """The eight values of each unit."""
+    even, odd = gl.split(gl.reshape(values, (ROWS, UNITS, 4, 2)))
+    e0, e1 = gl.split(gl.reshape(even, (ROWS, UNITS, 2, 2)))
+    o0, o1 = gl.split(gl.reshape(odd, (ROWS, UNITS, 2, 2)))
+    v0, v4 = gl.split(e0)
+    v2, v6 = gl.split(e1)
+    v1, v5 = gl.split(o0)
+    v3, _v7 = gl.split(o1)
+    return (
+        gl.convert_layout(v0, LAYOUT, assert_trivial=True).to(gl.float32),
+        gl.convert_layout(v1, LAYOUT, assert_trivial=True).to(gl.float32),
+        gl.convert_layout(v2, LAYOUT, assert_trivial=True).to(gl.float32),
+        gl.convert_layout(v3, LAYOUT, assert_trivial=True).to(gl.float32),
+        gl.convert_layout(v4, LAYOUT, assert_trivial=True).to(gl.float32),
+        gl.convert_layout(v5, LAYOUT, assert_trivial=True).to(gl.float32),
+        gl.convert_layout(v6, LAYOUT, assert_trivial=True).to(gl.float32),
+    )
+
+
+@gluon.jit
+def _join(v0, v1, v2, v3, v4, v5, v6, v7, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
+    """The reverse of `_split`."""
+    even = gl.reshape(gl.join(gl.join(v0, v4), gl.join(v2, v6)), (ROWS, UNITS, 4))
+    odd = gl.reshape(gl.join(gl.join(v1, v5), gl.join(v3, v7)), (ROWS, UNITS, 4))
+    return gl.convert_layout(gl.reshape(gl.join(even, odd), (ROWS, UNITS * 8)), LAYOUT, assert_trivial=True)
+
+
+@gluon.jit
+def _multiply(tile, weights, total, K: gl.constexpr):
+    """Start a product with the first K columns of a tile, sixteen or more at a time."""
+    for bit in gl.static_range(4):
+        if K // (128 >> bit) % 2 == 1:
+            total = warpgroup_mma(
+                tile.slice(K // (256 >> bit) * (256 >> bit), 128 >> bit, 1),
+                weights.slice(K // (256 >> bit) * (256 >> bit), 128 >> bit, 0),
+                total,
+                is_async=True,
+            )
+    return total
+
+
+@gluon.jit(do_not_specialize=_SIZES)
+def forward_kernel(
+    projected,
+    gates,
+    states,
+    words,
+    below,
+    recurrent,
+    lengths,
+    n_batch,
+    n_words,
+    n_groups,
+    n_lanes,
+    n_rounds,
+    n_tiles,
+    WIDTH: gl.constexpr,
+    OF_CELL: gl.constexpr,
+    N_DIRECTIONS: gl.constexpr,
+    SOUTH: gl.constexpr,
+    EAST: gl.constexpr,
+    N_LAMBDAS: gl.constexpr,
+    BELOW: gl.constexpr,
+    UP: gl.constexpr,
+    LEFT: gl.constexpr,
+    READS_BELOW: gl.constexpr,
+    READS_UP: gl.constexpr,
+    READS_LEFT: gl.constexpr,
+    KEEP: gl.constexpr,
+    UNITS: gl.constexpr,
+    INNER: gl.constexpr,
+    ONE_TILE: gl.constexpr,
+    ROWS: gl.constexpr,
+    SENTENCES: gl.constexpr,
+):
+    """Fill the states of all cells and, with KEEP, the open gates; `words` are the states as pairs, 32 bits each."""
+    N_SLICES: gl.constexpr = (WIDTH + UNITS - 1) // UNITS
+    OF_VALUES: gl.constexpr = N_DIRECTIONS * WIDTH * 8
+    OF_STATES: gl.constexpr = N_DIRECTIONS * INNER
+    PAIRS: gl.constexpr = INNER // 2
+    # What lies behind the units is zero and need not be read; groups of eight are read at once.
+    FULL: gl.constexpr = (WIDTH + 7) // 8 * 8
+    CIRCLE: gl.constexpr = (WIDTH + 15) // 16 * 16
+    dtype: gl.constexpr = states.dtype.element_ty
+    UNIT: gl.constexpr = _layout(ROWS, UNITS, 1)
+    VALUE: gl.constexpr = _layout(ROWS, UNITS, 8)
+    AROUND: gl.constexpr = gl.BlockedLayout([1, 4], [128 // INNER * 2, INNER // 8], [8, 1], [1, 0])
+    OF_FOUR: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 2], [16, UNITS * 2, 16])
+    OF_TWO: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 2], [16, UNITS, 16])
+    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, INNER], dtype)
+    TILE_PAIRS: gl.constexpr = gl.NVMMASharedLayout(TILE.swizzle_byte_width, 32, 2)
+    WIDE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([INNER, UNITS * 4], dtype)
+    NARROW: gl.constexpr = gl.NVMMASharedLayout.get_default_for([INNER, UNITS * 2], dtype)
+
+    program = gl.program_id(0)
+    first_unit = program % N_SLICES * UNITS
+    program = program // N_SLICES
+    first = program % n_groups * (n_lanes * n_rounds)
+    direction = program // n_groups
+    south = ((SOUTH >> direction) & 1) > 0
+    east = ((EAST >> direction) & 1) > 0
+    down = gl.where(south, -n_words, n_words).to(gl.int64)
+    right = gl.where(east, -1, 1).to(gl.int64)
+    recurrent += direction * ((READS_UP + READS_LEFT) * WIDTH * WIDTH * 8)
+    below += direction * WIDTH
+    projected += direction * (WIDTH * 8)
+    gates += direction * (WIDTH * 8)
+    states += direction * INNER
+    words += direction * PAIRS
+
+    if READS_UP:
+        around_up = gl.allocate_shared_memory(gl.int32, [ROWS, PAIRS], TILE_PAIRS)
+        tile_up = around_up._reinterpret(dtype, [ROWS, INNER], TILE)
+        up_four = gl.allocate_shared_memory(
+            dtype, [INNER, UNITS * 4], WIDE, _weights(recurrent, first_unit, 0, WIDTH, UNITS, INNER, CIRCLE, 4, 0)
+        )
+        up_two = gl.allocate_shared_memory(
+            dtype, [INNER, UNITS * 2], NARROW, _weights(recurrent, first_unit, 0, WIDTH, UNITS, INNER, CIRCLE, 2, 4)
+        )
+    if READS_LEFT:
+        around_left = gl.allocate_shared_memory(gl.int32, [ROWS, PAIRS], TILE_PAIRS)
+        tile_left = around_left._reinterpret(dtype, [ROWS, INNER], TILE)
+        left_four = gl.allocate_shared_memory(
+            dtype,
+            [INNER, UNITS * 4],
+            WIDE,
+            _weights(recurrent, first_unit, READS_UP, WIDTH, UNITS, INNER, CIRCLE, 4, 0),
+        )
+        left_two = gl.allocate_shared_memory(
+            dtype,
+            [INNER, UNITS * 2],
+            NARROW,
+            _weights(recurrent, first_unit, READS_UP, WIDTH, UNITS, INNER, CIRCLE, 2, 4),
+        )
+    fence_async_shared()
+
+    n_steps = _n_steps(lengths, first, n_batch, n_words, n_lanes, n_rounds, SENTENCES)
+    n_turns = n_steps * n_tiles
+
+    place = gl.arange(0, PAIRS, layout=gl.SliceLayout(0, AROUND))
+    pair = (first_unit // 2 + place) % (CIRCLE // 2)
+    is_read = ((place < CIRCLE // 2) & (pair < FULL // 2))[None, :]
+    unit = first_unit + gl.arange(0, UNITS, layout=gl.SliceLayout(0, UNIT))
+    own = (unit < WIDTH)[None, :]
+    written = (unit < FULL)[None, :]
+    value = first_unit * 8 + gl.arange(0, UNITS * 8, layout=gl.SliceLayout(0, VALUE))
+    own_values = (value < WIDTH * 8)[None, :]
+    lane_a, i_a = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, AROUND))
+    lane_u, i_u = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
+    lane_v, i_v = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
+
+    cell_v, _a, _b, here_v = _cells(lane_v, i_v, 0, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east)
+    values = gl.load(projected + cell_v[:, None] * OF_VALUES + value[None, :], here_v[:, None] & own_values, 0)
+    cell_u, _c, _d, here_u = _cells(lane_u, i_u, 0, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east)
+    if READS_BELOW:
+        under = gl.load(below + cell_u[:, None] * OF_CELL + unit[None, :], here_u[:, None] & own, 0)
+    turn = 0
+    step = 0
+    tile = 0
+    while turn < n_turns:
+        if not ONE_TILE:
+            lane_a, i_a = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, AROUND))
+        cell_a, column, _e, here_a = _cells(
+            lane_a, i_a, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
+        )
+        from_up = words + (cell_a - down)[:, None] * (OF_STATES // 2) + pair[None, :]
+        from_left = words + (cell_a - right)[:, None] * (OF_STATES // 2) + pair[None, :]
+        up_there = (here_a & (i_a > 0))[:, None] & is_read
+        left_there = (here_a & (column > 0))[:, None] & is_read
+        late = True
+        while late:
+            if READS_UP:
+                up = gl.load(from_up, up_there, 0, volatile=True)
+            if READS_LEFT:
+                left = gl.load(from_left, left_there, 0, volatile=True)
+            if READS_UP:
+                around_up.store(up)
+            if READS_LEFT:
+                around_left.store(left)
+            fence_async_shared()
+            if READS_UP and READS_LEFT:
+                most = gl.maximum(up.to(gl.uint32, bitcast=True), left.to(gl.uint32, bitcast=True))
+            elif READS_UP:
+                most = up.to(gl.uint32, bitcast=True)
+            else:
+                most = left.to(gl.uint32, bitcast=True)
+            late = gl.max(gl.reshape(most, (ROWS * PAIRS,)), 0) == 0xFFFFFFFF
+        p_r, p_z, p_1, p_2, p_3, p_v, u = _split(values, ROWS, UNITS, UNIT)
+        four = _to_columns_of_four(p_r, p_z, p_1, p_2, ROWS, UNITS, OF_FOUR)
+        two = _to_columns(p_3, p_v, ROWS, UNITS, OF_TWO)
+        if READS_UP:
+            four = _multiply(tile_up, up_four, four, CIRCLE)
+            two = _multiply(tile_up, up_two, two, CIRCLE)
+        if READS_LEFT:
+            four = _multiply(tile_left, left_four, four, CIRCLE)
+            two = _multiply(tile_left, left_two, two, CIRCLE)
+
+        if READS_UP:
+            over = tile_up.slice(0, UNITS, 1).load(UNIT).to(gl.float32)
+        if READS_LEFT:
+            beside = tile_left.slice(0, UNITS, 1).load(UNIT).to(gl.float32)
+        here, at, here_values = here_u, cell_u, here_v
+        turn += 1
+        tile += 1
+        if tile == n_tiles:
+            tile = 0
+            step += 1
+        if not ONE_TILE:
+            lane_u, i_u = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
+            lane_v, i_v = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
+        next_v, _a, _b, here_v = _cells(
+            lane_v, i_v, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
+        )
+        next_values = gl.load(projected + next_v[:, None] * OF_VALUES + value[None, :], here_v[:, None] & own_values, 0)
+        cell_u, _c, _d, here_u = _cells(
+            lane_u, i_u, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
+        )
+        if READS_BELOW:
+            next_under = gl.load(below + cell_u[:, None] * OF_CELL + unit[None, :], here_u[:, None] & own, 0)
+
+        four, two = warpgroup_mma_wait(0, deps=(four, two))
+        r, z, l_1, l_2 = _from_columns_of_four(four, ROWS, UNITS, UNIT)
+        l_3, v = _from_columns(two, ROWS, UNITS, UNIT)
+        r = _sigmoid(r)
+        z = _sigmoid(z)
+        if N_LAMBDAS == 1:
+            l_1 = _sigmoid(l_1)
+        if N_LAMBDAS == 3:
+            l_1, l_2, l_3 = _softmax(l_1, l_2, l_3)
+        new = _tanh(u + r * v)
+        mixed = gl.zeros_like(new)
+        if READS_BELOW:
+            mixed += _share(l_1, l_2, l_3, BELOW, N_LAMBDAS) * under.to(gl.float32)
+        if READS_UP:
+            mixed += _share(l_1, l_2, l_3, UP, N_LAMBDAS) * over
+        if READS_LEFT:
+            mixed += _share(l_1, l_2, l_3, LEFT, N_LAMBDAS) * beside
+        state = (mixed + z * (new - mixed)).to(dtype)
+        gl.store(states + at[:, None] * OF_STATES + unit[None, :], state, here[:, None] & written)
+        if KEEP:
+            opened = _join(
+                r.to(dtype),
+                z.to(dtype),
+                l_1.to(dtype),
+                l_2.to(dtype),
+                l_3.to(dtype),
+                v.to(dtype),
+                new.to(dtype),
+                gl.zeros_like(state),
+                ROWS,
+                UNITS,
+                VALUE,
+            )
+            gl.store(gates + cell_v[:, None] * OF_VALUES + value[None, :], opened, here_values[:, None] & own_values)
+        values = next_values
+        cell_v = next_v
+        if READS_BELOW:
+            under = next_under
+
+
+@gluon.jit
+def _backward_weights(
+    recurrent,
+    first_unit,
+    WIDTH: gl.constexpr,
+    N_SIDES: gl.constexpr,
+    UNITS: gl.constexpr,
+    INNER: gl.constexpr,
+    PER_UNIT: gl.constexpr,
+    FIRST_VALUE: gl.constexpr,
+):
+    """(UNITS · PER_UNIT, N_SIDES · INNER): a row for some of a unit's values; columns are in a product's order."""
+    LOADED: gl.constexpr = gl.BlockedLayout([1, 2], [4, 8], [8, 1], [1, 0])
+    row = gl.arange(0, UNITS * PER_UNIT, layout=gl.SliceLayout(1, LOADED))
+    unit = first_unit + row // PER_UNIT
+    column = gl.arange(0, N_SIDES * INNER, layout=gl.SliceLayout(0, LOADED))
+    column = column // 16 * 16 + column % 8 // 2 * 4 + column // 8 % 2 * 2 + column % 2
+    k = column % INNER
+    place = (column // INNER * WIDTH + k)[None, :] * (WIDTH * 8) + (unit * 8 + FIRST_VALUE + row % PER_UNIT)[:, None]
+    return gl.load(recurrent + place, (k < WIDTH)[None, :] & (unit < WIDTH)[:, None], 0)
+
+
+@gluon.constexpr_function
+def _layout_of_owed(n_rows, n_columns):
+    """Where the values of a product are once its columns are in order: a thread has four of every sixteen."""
+    blocks = (n_columns // 32).bit_length() - 1
+    return gl.DistributedLinearLayout(
+        reg_bases=[[0, 1], [0, 2]] + [[0, 16 << bit] for bit in range(blocks)] + [[8, 0]],
+        lane_bases=[[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0], [0, n_columns // 2]],
+        block_bases=[],
+        shape=[n_rows, n_columns],
+    )
+
+
+@gluon.jit
+def _sum_of_slices(up, up_there, left, left_there, distance, tag, N: gl.constexpr, N_SIDES: gl.constexpr):
+    """The sum of what is owed on both sides, and where a summand is not there yet.
+
+    A number carries the step it was made at in its last two bits: 1, 2 or 3, never that of what it replaces.
+    """
+    late = gl.zeros_like(up_there, dtype=gl.int32)
+    nothing = (late + tag).to(gl.float32, bitcast=True)  # of a size that adds nothing, but with the tag
+    total = gl.zeros_like(nothing)
+    for other in gl.static_range(N):
+        summand = gl.load(up + other * distance, up_there, nothing, volatile=True)
+        late |= summand.to(gl.int32, bitcast=True) ^ tag
+        total += summand
+        if N_SIDES == 2:
+            summand = gl.load(left + other * distance, left_there, nothing, volatile=True)
+            late |= summand.to(gl.int32, bitcast=True) ^ tag
+            total += summand
+    return total, late & 3
+
+
+@gluon.jit
+def _tagged(value, tag):
+    return ((value.to(gl.int32, bitcast=True) & -4) | tag).to(gl.float32, bitcast=True)
+
+
+@gluon.jit(do_not_specialize=_SIZES)
+def backward_kernel(
+    grad,
+    gates,
+    states,
+    below,
+    recurrent,
+    lengths,
+    owed,
+    grad_projected,
+    grad_below,
+    neighbours,
+    n_batch,
+    n_words,
+    n_groups,
+    n_lanes,
+    n_rounds,
+    n_tiles,
+    WIDTH: gl.constexpr,
+    OF_CELL: gl.constexpr,
+    N_DIRECTIONS: gl.constexpr,
+    SOUTH: gl.constexpr,
+    EAST: gl.constexpr,
+    N_LAMBDAS: gl.constexpr,
+    BELOW: gl.constexpr,
+    UP: gl.constexpr,
+    LEFT: gl.constexpr,
+    READS_BELOW: gl.constexpr,
+    READS_UP: gl.constexpr,
+    READS_LEFT: gl.constexpr,
+    UNITS: gl.constexpr,
+    INNER: gl.constexpr,
+    ONE_TILE: gl.constexpr,
+    ROWS: gl.constexpr,
+    SENTENCES: gl.constexpr,
+):
+    """Fill the gradients of what was projected, those that `below` gets by way of λ, and the neighbours' states.
+
+    What a row owes its neighbours is left for the next step in `owed`, zero before the scan: a summand for each slice
+    of the units, through the recurrent weights, and one by way of λ. There is room for two steps.
+    """
+    N_SLICES: gl.constexpr = (WIDTH + UNITS - 1) // UNITS
+    N_SIDES: gl.constexpr = READS_UP + READS_LEFT
+    OF_VALUES: gl.constexpr = N_DIRECTIONS * WIDTH * 8
+    OF_STATES: gl.constexpr = N_DIRECTIONS * INNER
+    OF_GRAD: gl.constexpr = N_DIRECTIONS * WIDTH
+    OF_SEEN: gl.constexpr = N_DIRECTIONS * N_SIDES * WIDTH
+    OWED: gl.constexpr = N_SIDES * INNER
+    FULL: gl.constexpr = (WIDTH + 7) // 8 * 8
+    dtype: gl.constexpr = states.dtype.element_ty
+    UNIT: gl.constexpr = _layout(ROWS, UNITS, 1)
+    VALUE: gl.constexpr = _layout(ROWS, UNITS, 8)
+    PRODUCT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 2], [16, OWED // 2, 16])
+    OUT: gl.constexpr = _layout_of_owed(ROWS, OWED)
+    WIDE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, UNITS * 4], dtype)
+    NARROW: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, UNITS * 2], dtype)
+    OF_FOUR: gl.constexpr = gl.NVMMASharedLayout.get_default_for([UNITS * 4, OWED], dtype)
+    OF_TWO: gl.constexpr = gl.NVMMASharedLayout.get_default_for([UNITS * 2, OWED], dtype)
+
+    program = gl.program_id(0)
+    this_slice = program % N_SLICES
+    first_unit = this_slice * UNITS
+    program = program // N_SLICES
+    first = program % n_groups * (n_lanes * n_rounds)
+    direction = program // n_groups
+    south = ((SOUTH >> direction) & 1) > 0
+    east = ((EAST >> direction) & 1) > 0
+    down = gl.where(south, -n_words, n_words).to(gl.int64)
+    right = gl.where(east, -1, 1).to(gl.int64)
+    recurrent += direction * (N_SIDES * WIDTH * WIDTH * 8)
+    below += direction * WIDTH
+    grad_below += direction * WIDTH
+    grad += direction * WIDTH
+    gates += direction * (WIDTH * 8)
+    grad_projected += direction * (WIDTH * 8)
+    states += direction * INNER
+    neighbours += direction * (N_SIDES * WIDTH)
+    n_rows = n_tiles * ROWS
+    owed += program.to(gl.int64) * (2 * (N_SLICES + 1) * OWED) * n_rows
+
+    four = gl.allocate_shared_memory(dtype, [ROWS, UNITS * 4], WIDE)
+    two = gl.allocate_shared_memory(dtype, [ROWS, UNITS * 2], NARROW)
+    of_four = gl.allocate_shared_memory(
+        dtype, [UNITS * 4, OWED], OF_FOUR, _backward_weights(recurrent, first_unit, WIDTH, N_SIDES, UNITS, INNER, 4, 0)
+    )
+    of_two = gl.allocate_shared_memory(
+        dtype, [UNITS * 2, OWED], OF_TWO, _backward_weights(recurrent, first_unit, WIDTH, N_SIDES, UNITS, INNER, 2, 4)
+    )
+    fence_async_shared()
+
+    n_steps = _n_steps(lengths, first, n_batch, n_words, n_lanes, n_rounds, SENTENCES)
+    unit = first_unit + gl.arange(0, UNITS, layout=gl.SliceLayout(0, UNIT))
+    own = (unit < WIDTH)[None, :]
+    written = (unit < FULL)[None, :]
+    value = first_unit * 8 + gl.arange(0, UNITS * 8, layout=gl.SliceLayout(0, VALUE))
+    own_values = (value < WIDTH * 8)[None, :]
+    column_out = gl.arange(0, OWED, layout=gl.SliceLayout(0, OUT))
+    wanted_out = (column_out % INNER < FULL)[None, :]
+    row_u = gl.arange(0, ROWS, layout=gl.SliceLayout(1, UNIT))
+    row_out = gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))
+    lane_u, i_u = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
+    lane_v, i_v = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
+    lane_o, i_o = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, OUT))
+    # Where rows have gaps, what they wrote before would carry a tag that is due again.
+    always = n_rounds > 1
+
+    step = n_steps - 1
+    tile = 0
+    done = 0
+    while step >= 0:
+        if not ONE_TILE:
+            lane_u, i_u = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
+            lane_v, i_v = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
+            lane_o, i_o = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, OUT))
+        cell_v, _a, _b, here_v = _cells(
+            lane_v, i_v, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
+        )
+        cell, column, n, is_here = _cells(
+            lane_u, i_u, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
+        )
+        here = is_here[:, None] & own
+        values = gl.load(gates + cell_v[:, None] * OF_VALUES + value[None, :], here_v[:, None] & own_values, 0)
+        new_grad = gl.load(grad + cell[:, None] * OF_GRAD + unit[None, :], here, 0).to(gl.float32)
+        if READS_BELOW:
+            under = gl.load(below + cell[:, None] * OF_CELL + unit[None, :], here, 0)
+        if READS_UP:
+            place = states + (cell - down)[:, None] * OF_STATES + unit[None, :]
+            over = gl.load(place, (is_here & (i_u > 0))[:, None] & written, 0)
+        if READS_LEFT:
+            place = states + (cell - right)[:, None] * OF_STATES + unit[None, :]
+            beside = gl.load(place, (is_here & (column > 0))[:, None] & written, 0)
+
+        # What the cells that come after owe this one: the row below it as its "up", its own row as its "left".
+        past = (1 - done % 2) * n_rows
+        slot = tile * ROWS + row_u
+        from_slot = owed + (past * (N_SLICES + 1) + slot)[:, None] * OWED + unit[None, :]
+        if READS_UP:
+            from_up = from_slot + OWED
+            up_there = (is_here & (i_u + 1 < n))[:, None] & written
+        if READS_LEFT:
+            from_left = from_slot + READS_UP * INNER
+            left_there = (is_here & (column + 1 < n))[:, None] & written
+        if not READS_UP:
+            from_up, up_there = from_left, left_there
+        if not READS_LEFT:
+            from_left, left_there = from_up, up_there
+        tag = (done + 2) % 3 + 1
+        owing = gl.zeros_like(new_grad)
+        late = True
+        while late:
+            owing, which = _sum_of_slices(
+                from_up, up_there, from_left, left_there, n_rows * OWED, tag, N_SLICES + 1, N_SIDES
+            )
+            late = gl.max(gl.reshape(which, (ROWS * UNITS,)), 0) > 0
+        new_grad += owing
+
+        r, z, l_1, l_2, l_3, v, new = _split(values, ROWS, UNITS, UNIT)
+        of_below = _share(l_1, l_2, l_3, BELOW, N_LAMBDAS)
+        of_up = _share(l_1, l_2, l_3, UP, N_LAMBDAS)
+        of_left = _share(l_1, l_2, l_3, LEFT, N_LAMBDAS)
+        in_below = gl.zeros_like(new)
+        in_up = gl.zeros_like(new)
+        in_left = gl.zeros_like(new)
+        if READS_BELOW:
+            in_below = under.to(gl.float32)
+        if READS_UP:
+            in_up = over.to(gl.float32)
+        if READS_LEFT:
+            in_left = beside.to(gl.float32)
+        mixed = of_below * in_below + of_up * in_up + of_left * in_left
+        g_mixed = new_grad * (1 - z)
+        g_u = new_grad * z * (1 - new * new)
+        g_r = (g_u * v * r * (1 - r)).to(dtype)
+        g_z = (g_mixed * z * (new - mixed)).to(dtype)
+        g_v = (g_u * r).to(dtype)
+        # Through the softmax of three slots and the sigmoid of two alike: λ (state − mixture).
+        zero = gl.zeros_like(g_v)
+        g_1, g_2, g_3 = zero, zero, zero
+        if N_LAMBDAS > 0:
+            slot_1 = in_below if BELOW == 0 else (in_up if UP == 0 else in_left)
+            g_1 = (g_mixed * l_1 * (slot_1 - mixed)).to(dtype)
+        if N_LAMBDAS == 3:
+            g_2 = (g_mixed * l_2 * (in_up - mixed)).to(dtype)
+            g_3 = (g_mixed * l_3 * (in_left - mixed)).to(dtype)
+        four.store(gl.reshape(gl.join(gl.join(g_r, g_1), gl.join(g_z, g_2)), (ROWS, UNITS * 4)))
+        two.store(gl.reshape(gl.join(g_3, g_v), (ROWS, UNITS * 2)))
+        fence_async_shared()
+        gl.thread_barrier()
+        total = gl.zeros((ROWS, OWED), gl.float32, PRODUCT)
+        total = warpgroup_mma(four, of_four, total, use_acc=False, is_async=True)
+        total = warpgroup_mma(two, of_two, total, is_async=True)
+
+        # Meanwhile, all that does not depend on the product.
+        new_tag = done % 3 + 1
+        now = (done % 2) * n_rows
+        by_share = now * (N_SLICES + 1) + N_SLICES * n_rows + slot
+        due = owed + by_share[:, None] * OWED + unit[None, :]
+        owes = (is_here | always)[:, None] & written
+        if READS_UP:
+            gl.store(due, _tagged(g_mixed * of_up, new_tag), owes)
+        if READS_LEFT:
+            gl.store(due + READS_UP * INNER, _tagged(g_mixed * of_left, new_tag), owes)
+        opened = _join(g_r, g_z, g_1, g_2, g_3, g_v, g_u.to(dtype), zero, ROWS, UNITS, VALUE)
+        gl.store(grad_projected + cell_v[:, None] * OF_VALUES + value[None, :], opened, here_v[:, None] & own_values)
+        if READS_BELOW:
+            gl.store(grad_below + cell[:, None] * OF_CELL + unit[None, :], (g_mixed * of_below).to(dtype), here)
+        seen = neighbours + cell[:, None] * OF_SEEN + unit[None, :]
+        if READS_UP:
+            gl.store(seen, over, here)
+        if READS_LEFT:
+            gl.store(seen + READS_UP * WIDTH, beside, here)
+        _c, _d, _e, here_o = _cells(lane_o, i_o, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east)
+        by_slice = now * (N_SLICES + 1) + this_slice * n_rows + tile * ROWS + row_out
+        total = warpgroup_mma_wait(0, deps=(total,))
+        ordered = gl.permute(gl.reshape(total, (ROWS, OWED // 16, 2, 4, 2)), (0, 1, 3, 2, 4))
+        ordered = gl.convert_layout(gl.reshape(ordered, (ROWS, OWED)), OUT, assert_trivial=True)
+        gl.store(
+            owed + by_slice[:, None] * OWED + column_out[None, :],
+            _tagged(ordered, new_tag),
+            (here_o | always)[:, None] & wanted_out,
+        )
+        tile += 1
+        if tile == n_tiles:
+            tile = 0
+            done += 1
+            step -= 1
