@@ -40,6 +40,7 @@ def show(console: Console, rows: Sequence[Row]) -> None:
         "× plain",
         "with backward ms",
         "× plain",
+        "started one by one",
         "GFLOP",
         "of FLOP/s",
         "of bytes/s",
@@ -48,7 +49,9 @@ def show(console: Console, rows: Sequence[Row]) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         cells = [f"{row.n}", f"{row.forward_ms:.3f}", _ratio(row.forward_ratio), f"{row.forward_backward_ms:.3f}"]
-        cells += [_ratio(row.ratio), f"{row.gflop:.2f}", f"{row.fraction:.1%}", f"{row.bytes_fraction:.1%}"]
+        started = row.started_forward_ms, row.started_forward_backward_ms
+        cells += [_ratio(row.ratio), " ".join(f"{one:.3f}" for one in started if one is not None)]
+        cells += [f"{row.gflop:.2f}", f"{row.fraction:.1%}", f"{row.bytes_fraction:.1%}"]
         table.add_row(row.backend, *cells, "" if row.peak_mib is None else f"{row.peak_mib}")
     console.print(table)
 

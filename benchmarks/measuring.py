@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from benchmarks.cases import BASE, DIRECTIONS, Case, complaint, errors
 from benchmarks.cost import Ceilings, layer_cost, milliseconds
@@ -41,8 +42,9 @@ SAMPLE_MS = 20.0
 class Row:
     """One measurement; times are medians, ratios are times of the plain wavefront to ours.
 
-    `gflop` and `least_mib` count forward and backward; `fraction` and `bytes_fraction` are the shares of the measured
-    ceilings that they reach, `forward_fraction` that of forward alone.
+    On a GPU they are those of recorded calls, as training makes them; `started_…` are those of calls whose kernels are
+    started one by one. `gflop` and `least_mib` count forward and backward; `fraction` and `bytes_fraction` are the
+    shares of the measured ceilings that they reach, `forward_fraction` that of forward alone.
     """
 
     device: str
@@ -55,6 +57,8 @@ class Row:
     forward_ms: float
     forward_backward_ms: float
     peak_mib: int | None
+    started_forward_ms: float | None
+    started_forward_backward_ms: float | None
     forward_ratio: float | None
     ratio: float | None
     gflop: float
@@ -142,33 +146,38 @@ class Run:
         if not fitting:
             return []
         case = setting.case([setting.n] * setting.batch)
-        calls: dict[str, tuple[int, int]] = {}
+        works: dict[str, list[Timed]] = {}
         peaks: dict[str, int | None] = {}
         with products(setting):
             for backend in fitting:
                 try:
                     with use_backend(backend):
-                        calls[backend] = warm_up(case.infer, device), warm_up(case.both, device)
+                        works[backend] = self.works(case, device)
                         peaks[backend] = peak_mib(case.both, device)
                 except torch.OutOfMemoryError:
                     self.left_out.append(f"{backend}, {setting}: it does not fit into memory")
-            samples: dict[str, list[tuple[float, float]]] = {backend: [] for backend in calls}
             for number in range(self.repeats):
                 if number and time.monotonic() > self.deadline:
                     break
-                for backend, (n_infer, n_both) in calls.items():
+                for backend, ways in works.items():
                     with use_backend(backend):
-                        pair = milliseconds(case.infer, device, n_infer), milliseconds(case.both, device, n_both)
-                        samples[backend].append(pair)
-        medians = {
-            backend: (statistics.median(one for one, _ in pairs), statistics.median(two for _, two in pairs))
-            for backend, pairs in samples.items()
-        }
+                        for work in ways:
+                            work.sample(device)
+        medians = {backend: [work.median for work in ways] for backend, ways in works.items()}
         rows = [self.row(setting, backend, medians, peaks[backend]) for backend in medians]
         for row in rows:
             self.seen[row.backend, row.dtype, row.width] = row
         self.rows += rows
         return rows
+
+    @staticmethod
+    def works(case: Case, device: torch.device) -> list[Timed]:
+        """Forward, forward and backward; on a GPU first recorded, then as they are."""
+        plain = [Timed.make(work, device) for work in (case.infer, case.both)]
+        if device.type != "cuda":
+            return plain
+        replays = [record(work) for work in (case.infer, case.both)]
+        return [*(Timed.make(replay, device) for replay in replays), *plain]
 
     def too_much(self, backend: str, setting: Setting) -> str | None:
         """Why this should not be tried, judging by what was seen of the backend: time or memory; None if nothing is."""
@@ -188,11 +197,11 @@ class Run:
         free = free_memory(setting.device)
         return f"it wants about {wanted / 2**30:.1f} GiB, {free / 2**30:.1f} are free" if wanted > free else None
 
-    def row(self, setting: Setting, backend: str, medians: dict[str, tuple[float, float]], peak: int | None) -> Row:
+    def row(self, setting: Setting, backend: str, medians: dict[str, list[float]], peak: int | None) -> Row:
         itemsize, ceilings = DTYPES[setting.dtype].itemsize, self.ceilings[setting.dtype]
         sizes = setting.n_cells, setting.width, len(DIRECTIONS), setting.layers, itemsize
         one_way, both_ways = layer_cost(*sizes, backward=False), layer_cost(*sizes, backward=True)
-        forward, both = medians[backend]
+        forward, both, *started = medians[backend]
         plain = medians.get(BASE)
         return Row(
             device_name(setting.device),
@@ -205,6 +214,8 @@ class Run:
             round(forward, 4),
             round(both, 4),
             peak,
+            round(started[0], 4) if started else None,
+            round(started[1], 4) if started else None,
             None if plain is None else round(plain[0] / forward, 2),
             None if plain is None else round(plain[1] / both, 2),
             round(both_ways.flop / 1e9, 3),
@@ -237,13 +248,42 @@ def refusal(backend: str, setting: Setting) -> str | None:
     return None
 
 
-def warm_up(work: Callable[[], object], device: torch.device) -> int:
-    """Call until all is compiled and kept; how many calls are to be timed together."""
-    milliseconds(work, device, 1)
-    once = milliseconds(work, device, 1)
-    if once < 1000:
-        once = min(once, milliseconds(work, device, 1))
-    return min(50, max(1, round(SAMPLE_MS / max(once, 1e-3))))
+@dataclass
+class Timed:
+    """A call, how many of it are timed together, and how long one took each time."""
+
+    work: Callable[[], object]
+    n_calls: int
+    samples: list[float] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, work: Callable[[], object], device: torch.device) -> Timed:
+        """After calls until all is compiled and kept."""
+        milliseconds(work, device, 1)
+        once = milliseconds(work, device, 1)
+        if once < 1000:
+            once = min(once, milliseconds(work, device, 1))
+        return cls(work, min(50, max(1, round(SAMPLE_MS / max(once, 1e-3)))))
+
+    def sample(self, device: torch.device) -> None:
+        self.samples.append(milliseconds(self.work, device, self.n_calls))
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+
+def record(work: Callable[[], Tensor | tuple[Tensor, ...]]) -> Callable[[], object]:
+    """A CUDA graph of a call that was made before; it must give the very states that the call gives."""
+    wanted = work()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = work()
+    graph.replay()
+    one, other = (states if isinstance(states, Tensor) else states[0] for states in (found, wanted))
+    if not torch.equal(one, other):
+        sys.exit("a recorded call gives other states than one that was not; its time means nothing")
+    return graph.replay
 
 
 def peak_mib(work: Callable[[], object], device: torch.device) -> int | None:

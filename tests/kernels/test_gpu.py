@@ -21,7 +21,16 @@ from torch import Tensor
 
 from relatum.errors import ConfigError
 from relatum.kernels.backend import select, use_backend
-from relatum.kernels.md_gru import CellSpec, Direction, Predecessor, Weights, md_gru, triton_launch
+from relatum.kernels.md_gru import (
+    CellSpec,
+    Direction,
+    Predecessor,
+    Weights,
+    hopper_launch,
+    md_gru,
+    triton,
+    triton_launch,
+)
 from relatum.kernels.md_gru.fused import Form
 
 pytestmark = [
@@ -30,6 +39,7 @@ pytestmark = [
 ]
 
 DEVICE = "cuda"
+ON_HOPPER = torch.cuda.is_available() and hopper_launch.serves(100, torch.bfloat16, torch.device(DEVICE))
 INPUT_WIDTH = 24
 N_COMPILERS = min(8, os.cpu_count() or 1)
 ALL: tuple[Predecessor, ...] = ("below", "up", "left")
@@ -68,7 +78,8 @@ class Case:
 
 
 PREDECESSORS = [
-    Case((7, 3, 5, 0, 7), 20, spec=CellSpec(slots, read))
+    Case((7, 3, 5, 0, 7), 20, dtype, spec=CellSpec(slots, read))
+    for dtype in (torch.float32, torch.bfloat16)
     for slots in SUBSETS
     for read in SUBSETS
     if set(read) <= set(slots) and {"up", "left"} & {*read}
@@ -91,6 +102,9 @@ SHAPES = [
     Case(ragged(20, 200), 100, torch.bfloat16),
     Case((130,), 128),
     Case(ragged(65, 24), 64, torch.bfloat16, with_below=False),
+    Case(ragged(9, 5), 32, torch.bfloat16, with_below=False),
+    Case(ragged(40, 70), 128, torch.bfloat16),
+    Case(ragged(20, 200), 24, torch.bfloat16),
 ]
 
 
@@ -209,26 +223,53 @@ def test_error_is_at_most_twice_that_of_plain_torch(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", PREDECESSORS, ids=lambda case: "+".join(case.spec.slots) + "-" + "+".join(case.spec.read)
+    "case",
+    PREDECESSORS,
+    ids=lambda case: "-".join((*("+".join(one) for one in (case.spec.slots, case.spec.read)), str(case.dtype)[6:])),
 )
 def test_every_set_of_predecessors_is_right(case: Case) -> None:
     assert_right(case)
 
 
 def test_cases_divide_the_work_in_every_way() -> None:
-    found, units = set(), set()
-    for case in SHAPES:
-        size = len(case.lengths), max(case.lengths)
-        plan = triton_launch._plan(*size, case.width, case.form, case.dtype, torch.device(DEVICE))
-        found.add((plan.resident, plan.cooperates, plan.n_tiles > 1))
-        units.add(plan.units)
-        if case in (HALF, SINGLE, MANY, LONG):
-            assert plan.cooperates, case
-    alone, one_slice, together = (False, False, True), (True, False, True), (True, True, True)
-    assert {alone, one_slice, together, (True, True, False), (True, False, False)} <= found
-    assert len(units) > 1
-    cases = [(len(case.lengths), max(case.lengths), case.width, case.form, case.dtype) for case in PREDECESSORS]
-    assert all(triton_launch._plan(*case, torch.device(DEVICE)).cooperates for case in cases)
+    """In the kernels for all GPUs: whether programs wait for each other, and whether they have several tiles."""
+    device = torch.device(DEVICE)
+    cases = [case for case in SHAPES if not hopper_launch.serves(case.width, case.dtype, device)]
+    plans = [
+        triton_launch._plan(len(case.lengths), max(case.lengths), case.width, case.form, case.dtype, device)
+        for case in cases
+    ]
+    assert {(plan.cooperates, plan.n_tiles > 1) for plan in plans} == {
+        (together, several) for together in (False, True) for several in (False, True)
+    }
+    assert len({plan.units for plan in plans}) > 1
+
+
+@pytest.mark.skipif(not ON_HOPPER, reason="this GPU has not the kernels")
+@pytest.mark.parametrize("backward", [False, True])
+def test_cases_divide_the_work_in_every_way_on_a_hopper(backward: bool) -> None:
+    cases = [case for case in (*SHAPES, *PREDECESSORS) if case.dtype.itemsize == 2]
+    numbers = triton_launch._n_processors(torch.device(DEVICE)), triton_launch._memory(torch.device(DEVICE))
+    plans = [
+        hopper_launch.make_plan(len(case.lengths), max(case.lengths), case.width, case.form, *numbers, backward)
+        for case in cases
+    ]
+    assert {plan.n_slices > 1 for plan in plans} == {False, True}
+    assert {plan.n_tiles > 1 for plan in plans} == {False, True}
+    assert {plan.n_rounds > 1 for plan in plans} == {False, True}
+    assert {plan.n_lanes > 1 for plan in plans} == {False, True}
+    assert len({plan.units for plan in plans}) > 1
+
+
+@pytest.mark.skipif(not ON_HOPPER, reason="this GPU has no other kernels")
+@pytest.mark.parametrize("case", [HALF, MANY], ids=str)
+def test_kernels_for_all_gpus_are_right_on_a_hopper(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hopper_launch, "serves", lambda *_: False)
+    triton._find_layout.cache_clear()  # weights are in another order
+    try:
+        assert_right(case)
+    finally:
+        triton._find_layout.cache_clear()
 
 
 @pytest.mark.parametrize("case", [HALF, SINGLE, MANY, LONG], ids=str)

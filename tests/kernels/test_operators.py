@@ -212,7 +212,7 @@ def test_gradient_that_nobody_asked_for_is_not_computed() -> None:
 def test_states_that_programs_wait_for_have_all_bits_set_and_the_rest_is_zero(dtype: torch.dtype) -> None:
     mask = torch.tensor([[True, True, True], [True, False, False]])
     projected = torch.empty(2 * 9 + 1, 2, 5 * 8, dtype=dtype)
-    states = triton_launch._unwritten(projected, mask, 5, cooperates=True)
+    states = triton_launch._unwritten(projected, mask, 5, 5, cooperates=True)
     assert states.shape == (19, 2, 16)
     assert states.dtype == dtype
     bits = states.view(torch.int32 if dtype == torch.float32 else torch.int16)
@@ -221,4 +221,4 @@ def test_states_that_programs_wait_for_have_all_bits_set_and_the_rest_is_zero(dt
     expected[9, :, :5] = -1  # the one cell of the second sentence
     assert torch.equal(bits, expected)
     assert states[:9, :, :5].isnan().all()
-    assert not triton_launch._unwritten(projected, mask, 5, cooperates=False).any()
+    assert not triton_launch._unwritten(projected, mask, 5, 5, cooperates=False).any()

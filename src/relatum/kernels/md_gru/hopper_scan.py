@@ -29,14 +29,41 @@ _SIZES = ("n_batch", "n_words", "n_groups", "n_lanes", "n_rounds", "n_tiles")
 
 @gluon.constexpr_function
 def _layout(n_rows, n_units, per_unit):
-    """Where the values of units are: a thread has two rows, and of each an eighth of the units, or their values."""
-    together = n_units // 8 * per_unit
+    """Where the values of units are: a thread has two rows, and of each four units of every sixteen, or half of them.
+
+    The second four warps have the second half of the units, or of each thread's.
+    """
+    in_thread, of_half = {16: ([1], 2), 32: ([1, 2], 16), 64: ([1, 2, 16], 32)}[n_units]
+    values = [[0, 1 << bit] for bit in range(per_unit.bit_length() - 1)]
     return gl.DistributedLinearLayout(
-        reg_bases=[[0, 1 << bit] for bit in range(together.bit_length() - 1)] + [[8, 0]],
-        lane_bases=[[0, together], [0, 2 * together], [1, 0], [2, 0], [4, 0]],
-        warp_bases=[[16, 0], [32, 0], [0, 4 * together]],
+        reg_bases=values + [[0, unit * per_unit] for unit in in_thread] + [[8, 0]],
+        lane_bases=[[0, 4 * per_unit], [0, 8 * per_unit], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0], [0, of_half * per_unit]],
         block_bases=[],
         shape=[n_rows, n_units * per_unit],
+    )
+
+
+@gluon.jit
+def _place(unit, WIDTH: gl.constexpr):
+    """Where the values of a unit are among those of a cell: see `hopper_launch.order_of_units`."""
+    return gl.where(unit // 16 * 16 + 16 <= WIDTH, unit // 16 * 16 + unit % 4 * 4 + unit % 16 // 4, unit)
+
+
+@gluon.constexpr_function
+def _layout_of_pairs(n_rows, n_pairs):
+    """Where the states of neighbours are: a thread has its two rows, and groups of four pairs of them, or of two.
+
+    No two threads have the same: one might see what another does not see yet.
+    """
+    group = min(4, n_pairs // 8)
+    in_thread = [[0, 1], [0, 2]][: group // 2] + ([[0, 16]] if n_pairs == 64 else [])
+    return gl.DistributedLinearLayout(
+        reg_bases=[*in_thread, [8, 0]],
+        lane_bases=[[0, group], [0, 2 * group], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0], [0, n_pairs // 2]],
+        block_bases=[],
+        shape=[n_rows, n_pairs],
     )
 
 
@@ -86,18 +113,52 @@ def _slots(tile, n_words, n_lanes, ROWS: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
-def _cells(lane, i, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east):
-    """Of rows at a step: their cell, its column, the words of its sentence, and whether there is such a cell."""
-    whole = step // n_words
-    column = step - whole * n_words - i
-    a_round = gl.where(column >= 0, whole, whole - 1)
-    column = gl.where(column >= 0, column, column + n_words)
+def _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds):
+    """The words of the sentence in which rows are in some round; 0 where there is none."""
     own = first + a_round * n_lanes + lane
-    known = (i < n_words) & (a_round >= 0) & (a_round < n_rounds) & (own < n_batch)
-    n = gl.load(lengths + own, known, 0)
+    known = (i < n_words) & (own < n_batch) & (a_round >= 0) & (a_round < n_rounds)
+    return gl.load(lengths + own, known, 0)
+
+
+@gluon.jit
+def _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, south, east):
+    """Of rows at a step of a round: their cell, its column, the words of its sentence, and whether there is one.
+
+    Rows below the first ones are in the round before.
+    """
+    column = step - i
+    begun = column >= 0
+    column = gl.where(begun, column, column + n_words)
+    n = gl.where(begun, n_now, n_before)
+    own = first + gl.where(begun, a_round, a_round - 1) * n_lanes + lane
     row = gl.where(south, n - 1 - i, i)
     cell = (own * n_words + row) * n_words + gl.where(east, n - 1 - column, column)
-    return cell.to(gl.int64), column, n, (i < n) & (column < n)
+    return cell, column, n, (i < n) & (column < n)
+
+
+@gluon.jit
+def _as(rows, LAYOUT: gl.constexpr):
+    """One number for each row, for tensors of another layout; all have the same rows in a thread."""
+    return gl.convert_layout(rows, gl.SliceLayout(1, LAYOUT), assert_trivial=True)[:, None]
+
+
+@gluon.jit
+def _at(cells, OF_CELL: gl.constexpr, LAYOUT: gl.constexpr):
+    """Where the values of rows' cells begin."""
+    return _as(cells, LAYOUT).to(gl.int64) * OF_CELL
+
+
+@gluon.jit
+def _most(values, shared, ROWS: gl.constexpr, COLUMNS: gl.constexpr, HALF: gl.constexpr):
+    """The largest of whole numbers without sign; shared memory has room for one of each warp.
+
+    The second four warps have the columns with the bit HALF set.
+    """
+    EVERY: gl.constexpr = gl.DistributedLinearLayout([[1], [2], [4]], [[0]] * 5, [[0]] * 3, [], [8])
+    by_warp = gl.reshape(values, (ROWS // 16, 16, COLUMNS // (2 * HALF), 2, HALF))
+    by_warp = gl.permute(by_warp, (0, 3, 1, 2, 4))
+    shared.store(gl.max(gl.reshape(by_warp, (8, ROWS * COLUMNS // 8)), 1))
+    return gl.max(shared.load(EVERY), 0)
 
 
 @gluon.jit
@@ -125,20 +186,17 @@ def _weights(
     k = gl.arange(0, INNER, layout=gl.SliceLayout(1, LOADED))
     k = gl.where(k < CIRCLE, (first_unit + k) % CIRCLE, INNER)
     column = gl.arange(0, UNITS * PER_UNIT, layout=gl.SliceLayout(0, LOADED))
-    HALF: gl.constexpr = UNITS * PER_UNIT // 2
-    within = column % HALF
-    number = within // 8 // (PER_UNIT // 2)
-    unit = first_unit + column // HALF * (UNITS // 2) + within % 8 // 2 * (UNITS // 8) + number
-    value = FIRST_VALUE + within // 8 % (PER_UNIT // 2) * 2 + within % 2
-    place = (side * WIDTH + k)[:, None] * (WIDTH * 8) + (unit * 8 + value)[None, :]
+    number = column // 8 // (PER_UNIT // 2)
+    unit = first_unit + number // 4 * 16 + column % 8 // 2 * 4 + number % 4
+    value = FIRST_VALUE + column // 8 % (PER_UNIT // 2) * 2 + column % 2
+    place = (side * WIDTH + k)[:, None] * (WIDTH * 8) + (_place(unit, WIDTH) * 8 + value)[None, :]
     return gl.load(recurrent + place, (k < WIDTH)[:, None] & (unit < WIDTH)[None, :], 0)
 
 
 @gluon.jit
 def _to_columns(a, b, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
     """Two values of each unit to the columns of a product."""
-    Q: gl.constexpr = UNITS // 8
-    joined = gl.reshape(gl.join(a, b), (ROWS, 2, 4, Q, 2))
+    joined = gl.reshape(gl.join(a, b), (ROWS, UNITS // 16, 4, 4, 2))
     return gl.convert_layout(
         gl.reshape(gl.permute(joined, (0, 1, 3, 2, 4)), (ROWS, UNITS * 2)), LAYOUT, assert_trivial=True
     )
@@ -147,9 +205,8 @@ def _to_columns(a, b, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.conste
 @gluon.jit
 def _to_columns_of_four(a, b, c, d, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
     """Four values of each unit to the columns of a product."""
-    Q: gl.constexpr = UNITS // 8
     joined = gl.join(gl.join(a, c), gl.join(b, d))  # the last index is the lower bit
-    joined = gl.reshape(joined, (ROWS, 2, 4, Q, 2, 2))
+    joined = gl.reshape(joined, (ROWS, UNITS // 16, 4, 4, 2, 2))
     return gl.convert_layout(
         gl.reshape(gl.permute(joined, (0, 1, 3, 4, 2, 5)), (ROWS, UNITS * 4)), LAYOUT, assert_trivial=True
     )
@@ -158,8 +215,7 @@ def _to_columns_of_four(a, b, c, d, ROWS: gl.constexpr, UNITS: gl.constexpr, LAY
 @gluon.jit
 def _from_columns(total, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
     """The reverse of `_to_columns`."""
-    Q: gl.constexpr = UNITS // 8
-    swapped = gl.permute(gl.reshape(total, (ROWS, 2, Q, 4, 2)), (0, 1, 3, 2, 4))
+    swapped = gl.permute(gl.reshape(total, (ROWS, UNITS // 16, 4, 4, 2)), (0, 1, 3, 2, 4))
     a, b = gl.split(gl.reshape(swapped, (ROWS, UNITS, 2)))
     return gl.convert_layout(a, LAYOUT, assert_trivial=True), gl.convert_layout(b, LAYOUT, assert_trivial=True)
 
@@ -167,8 +223,7 @@ def _from_columns(total, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.con
 @gluon.jit
 def _from_columns_of_four(total, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
     """The reverse of `_to_columns_of_four`."""
-    Q: gl.constexpr = UNITS // 8
-    swapped = gl.permute(gl.reshape(total, (ROWS, 2, Q, 2, 4, 2)), (0, 1, 4, 2, 3, 5))
+    swapped = gl.permute(gl.reshape(total, (ROWS, UNITS // 16, 4, 2, 4, 2)), (0, 1, 4, 2, 3, 5))
     even, odd = gl.split(gl.reshape(swapped, (ROWS, UNITS, 2, 2)))
     a, c = gl.split(even)
     b, d = gl.split(odd)
@@ -268,7 +323,8 @@ def forward_kernel(
     dtype: gl.constexpr = states.dtype.element_ty
     UNIT: gl.constexpr = _layout(ROWS, UNITS, 1)
     VALUE: gl.constexpr = _layout(ROWS, UNITS, 8)
-    AROUND: gl.constexpr = gl.BlockedLayout([1, 4], [128 // INNER * 2, INNER // 8], [8, 1], [1, 0])
+    AROUND: gl.constexpr = _layout_of_pairs(ROWS, PAIRS)
+    ROW: gl.constexpr = gl.SliceLayout(1, UNIT)
     OF_FOUR: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 2], [16, UNITS * 2, 16])
     OF_TWO: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 2], [16, UNITS, 16])
     TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, INNER], dtype)
@@ -283,8 +339,8 @@ def forward_kernel(
     direction = program // n_groups
     south = ((SOUTH >> direction) & 1) > 0
     east = ((EAST >> direction) & 1) > 0
-    down = gl.where(south, -n_words, n_words).to(gl.int64)
-    right = gl.where(east, -1, 1).to(gl.int64)
+    down = gl.where(south, -n_words, n_words)
+    right = gl.where(east, -1, 1)
     recurrent += direction * ((READS_UP + READS_LEFT) * WIDTH * WIDTH * 8)
     below += direction * WIDTH
     projected += direction * (WIDTH * 8)
@@ -327,30 +383,29 @@ def forward_kernel(
     unit = first_unit + gl.arange(0, UNITS, layout=gl.SliceLayout(0, UNIT))
     own = (unit < WIDTH)[None, :]
     written = (unit < FULL)[None, :]
-    value = first_unit * 8 + gl.arange(0, UNITS * 8, layout=gl.SliceLayout(0, VALUE))
-    own_values = (value < WIDTH * 8)[None, :]
-    lane_a, i_a = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, AROUND))
-    lane_u, i_u = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
-    lane_v, i_v = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
+    number = gl.arange(0, UNITS * 8, layout=gl.SliceLayout(0, VALUE))
+    of_value = first_unit + number // 8
+    value = _place(of_value, WIDTH) * 8 + number % 8
+    own_values = (of_value < WIDTH)[None, :]
+    of_warps = gl.allocate_shared_memory(gl.uint32, [8], gl.SwizzledSharedLayout(1, 1, 1, [0]))
 
-    cell_v, _a, _b, here_v = _cells(lane_v, i_v, 0, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east)
-    values = gl.load(projected + cell_v[:, None] * OF_VALUES + value[None, :], here_v[:, None] & own_values, 0)
-    cell_u, _c, _d, here_u = _cells(lane_u, i_u, 0, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east)
+    lane, i = _slots(0, n_words, n_lanes, ROWS, ROW)
+    n_now = _words(lengths, first, 0, lane, i, n_batch, n_words, n_lanes, n_rounds)
+    n_next = _words(lengths, first, 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
+    n_before = gl.zeros_like(n_now)
+    cell, column, _n, here = _cells(lane, i, 0, 0, n_now, n_before, first, n_words, n_lanes, south, east)
+    values = gl.load(projected + _at(cell, OF_VALUES, VALUE) + value[None, :], _as(here, VALUE) & own_values, 0)
     if READS_BELOW:
-        under = gl.load(below + cell_u[:, None] * OF_CELL + unit[None, :], here_u[:, None] & own, 0)
-    turn = 0
+        under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0)
+    a_round = 0
     step = 0
     tile = 0
+    turn = 0
     while turn < n_turns:
-        if not ONE_TILE:
-            lane_a, i_a = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, AROUND))
-        cell_a, column, _e, here_a = _cells(
-            lane_a, i_a, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
-        )
-        from_up = words + (cell_a - down)[:, None] * (OF_STATES // 2) + pair[None, :]
-        from_left = words + (cell_a - right)[:, None] * (OF_STATES // 2) + pair[None, :]
-        up_there = (here_a & (i_a > 0))[:, None] & is_read
-        left_there = (here_a & (column > 0))[:, None] & is_read
+        from_up = words + _at(cell - down, OF_STATES // 2, AROUND) + pair[None, :]
+        from_left = words + _at(cell - right, OF_STATES // 2, AROUND) + pair[None, :]
+        up_there = _as(here & (i > 0), AROUND) & is_read
+        left_there = _as(here & (column > 0), AROUND) & is_read
         late = True
         while late:
             if READS_UP:
@@ -368,7 +423,7 @@ def forward_kernel(
                 most = up.to(gl.uint32, bitcast=True)
             else:
                 most = left.to(gl.uint32, bitcast=True)
-            late = gl.max(gl.reshape(most, (ROWS * PAIRS,)), 0) == 0xFFFFFFFF
+            late = _most(most, of_warps, ROWS, PAIRS, PAIRS // 2) == 0xFFFFFFFF
         p_r, p_z, p_1, p_2, p_3, p_v, u = _split(values, ROWS, UNITS, UNIT)
         four = _to_columns_of_four(p_r, p_z, p_1, p_2, ROWS, UNITS, OF_FOUR)
         two = _to_columns(p_3, p_v, ROWS, UNITS, OF_TWO)
@@ -378,31 +433,37 @@ def forward_kernel(
         if READS_LEFT:
             four = _multiply(tile_left, left_four, four, CIRCLE)
             two = _multiply(tile_left, left_two, two, CIRCLE)
-
         if READS_UP:
             over = tile_up.slice(0, UNITS, 1).load(UNIT).to(gl.float32)
         if READS_LEFT:
             beside = tile_left.slice(0, UNITS, 1).load(UNIT).to(gl.float32)
-        here, at, here_values = here_u, cell_u, here_v
+        four, two = warpgroup_mma_wait(0, deps=(four, two))
+
+        # What the next turn reads is asked for now: a product waits for all that was asked for before it.
+        at, is_here, under_now = cell, here, here
+        if READS_BELOW:
+            under_now = under
         turn += 1
         tile += 1
         if tile == n_tiles:
             tile = 0
             step += 1
+            if step == n_words:
+                step = 0
+                a_round += 1
+                if ONE_TILE:
+                    n_before = n_now
+                    n_now = n_next
+                    n_next = _words(lengths, first, a_round + 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
         if not ONE_TILE:
-            lane_u, i_u = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
-            lane_v, i_v = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
-        next_v, _a, _b, here_v = _cells(
-            lane_v, i_v, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
-        )
-        next_values = gl.load(projected + next_v[:, None] * OF_VALUES + value[None, :], here_v[:, None] & own_values, 0)
-        cell_u, _c, _d, here_u = _cells(
-            lane_u, i_u, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
-        )
+            lane, i = _slots(tile, n_words, n_lanes, ROWS, ROW)
+            n_now = _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds)
+            n_before = _words(lengths, first, a_round - 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
+        cell, column, _n, here = _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, south, east)
+        values = gl.load(projected + _at(cell, OF_VALUES, VALUE) + value[None, :], _as(here, VALUE) & own_values, 0)
         if READS_BELOW:
-            next_under = gl.load(below + cell_u[:, None] * OF_CELL + unit[None, :], here_u[:, None] & own, 0)
+            under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0)
 
-        four, two = warpgroup_mma_wait(0, deps=(four, two))
         r, z, l_1, l_2 = _from_columns_of_four(four, ROWS, UNITS, UNIT)
         l_3, v = _from_columns(two, ROWS, UNITS, UNIT)
         r = _sigmoid(r)
@@ -414,13 +475,13 @@ def forward_kernel(
         new = _tanh(u + r * v)
         mixed = gl.zeros_like(new)
         if READS_BELOW:
-            mixed += _share(l_1, l_2, l_3, BELOW, N_LAMBDAS) * under.to(gl.float32)
+            mixed += _share(l_1, l_2, l_3, BELOW, N_LAMBDAS) * under_now.to(gl.float32)
         if READS_UP:
             mixed += _share(l_1, l_2, l_3, UP, N_LAMBDAS) * over
         if READS_LEFT:
             mixed += _share(l_1, l_2, l_3, LEFT, N_LAMBDAS) * beside
         state = (mixed + z * (new - mixed)).to(dtype)
-        gl.store(states + at[:, None] * OF_STATES + unit[None, :], state, here[:, None] & written)
+        gl.store(states + _at(at, OF_STATES, UNIT) + unit[None, :], state, _as(is_here, UNIT) & written)
         if KEEP:
             opened = _join(
                 r.to(dtype),
@@ -435,11 +496,7 @@ def forward_kernel(
                 UNITS,
                 VALUE,
             )
-            gl.store(gates + cell_v[:, None] * OF_VALUES + value[None, :], opened, here_values[:, None] & own_values)
-        values = next_values
-        cell_v = next_v
-        if READS_BELOW:
-            under = next_under
+            gl.store(gates + _at(at, OF_VALUES, VALUE) + value[None, :], opened, _as(is_here, VALUE) & own_values)
 
 
 @gluon.jit
@@ -460,7 +517,8 @@ def _backward_weights(
     column = gl.arange(0, N_SIDES * INNER, layout=gl.SliceLayout(0, LOADED))
     column = column // 16 * 16 + column % 8 // 2 * 4 + column // 8 % 2 * 2 + column % 2
     k = column % INNER
-    place = (column // INNER * WIDTH + k)[None, :] * (WIDTH * 8) + (unit * 8 + FIRST_VALUE + row % PER_UNIT)[:, None]
+    value = _place(unit, WIDTH) * 8 + FIRST_VALUE + row % PER_UNIT
+    place = (column // INNER * WIDTH + k)[None, :] * (WIDTH * 8) + value[:, None]
     return gl.load(recurrent + place, (k < WIDTH)[None, :] & (unit < WIDTH)[:, None], 0)
 
 
@@ -500,6 +558,49 @@ def _sum_of_slices(up, up_there, left, left_there, distance, tag, N: gl.constexp
 @gluon.jit
 def _tagged(value, tag):
     return ((value.to(gl.int32, bitcast=True) & -4) | tag).to(gl.float32, bitcast=True)
+
+
+@gluon.jit
+def _ask(
+    grad,
+    gates,
+    states,
+    below,
+    cell,
+    here,
+    has_up,
+    has_left,
+    down,
+    right,
+    unit,
+    of_value,
+    value,
+    WIDTH: gl.constexpr,
+    OF_CELL: gl.constexpr,
+    INNER: gl.constexpr,
+    N_DIRECTIONS: gl.constexpr,
+    READS_BELOW: gl.constexpr,
+    READS_UP: gl.constexpr,
+    READS_LEFT: gl.constexpr,
+    UNIT: gl.constexpr,
+    VALUE: gl.constexpr,
+):
+    """What a turn of the backward scan reads that does not depend on other turns."""
+    own = _as(here, UNIT) & (unit < WIDTH)[None, :]
+    own_values = _as(here, VALUE) & (of_value < WIDTH)[None, :]
+    values = gl.load(gates + _at(cell, N_DIRECTIONS * WIDTH * 8, VALUE) + value[None, :], own_values, 0)
+    g = gl.load(grad + _at(cell, N_DIRECTIONS * WIDTH, UNIT) + unit[None, :], own, 0)
+    under, over, beside = g, g, g
+    if READS_BELOW:
+        under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], own, 0)
+    there = (unit < (WIDTH + 7) // 8 * 8)[None, :]
+    if READS_UP:
+        place = states + _at(cell - down, N_DIRECTIONS * INNER, UNIT) + unit[None, :]
+        over = gl.load(place, _as(has_up, UNIT) & there, 0)
+    if READS_LEFT:
+        place = states + _at(cell - right, N_DIRECTIONS * INNER, UNIT) + unit[None, :]
+        beside = gl.load(place, _as(has_left, UNIT) & there, 0)
+    return values, g, under, over, beside
 
 
 @gluon.jit(do_not_specialize=_SIZES)
@@ -546,8 +647,6 @@ def backward_kernel(
     N_SLICES: gl.constexpr = (WIDTH + UNITS - 1) // UNITS
     N_SIDES: gl.constexpr = READS_UP + READS_LEFT
     OF_VALUES: gl.constexpr = N_DIRECTIONS * WIDTH * 8
-    OF_STATES: gl.constexpr = N_DIRECTIONS * INNER
-    OF_GRAD: gl.constexpr = N_DIRECTIONS * WIDTH
     OF_SEEN: gl.constexpr = N_DIRECTIONS * N_SIDES * WIDTH
     OWED: gl.constexpr = N_SIDES * INNER
     FULL: gl.constexpr = (WIDTH + 7) // 8 * 8
@@ -556,6 +655,7 @@ def backward_kernel(
     VALUE: gl.constexpr = _layout(ROWS, UNITS, 8)
     PRODUCT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 2], [16, OWED // 2, 16])
     OUT: gl.constexpr = _layout_of_owed(ROWS, OWED)
+    ROW: gl.constexpr = gl.SliceLayout(1, UNIT)
     WIDE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, UNITS * 4], dtype)
     NARROW: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, UNITS * 2], dtype)
     OF_FOUR: gl.constexpr = gl.NVMMASharedLayout.get_default_for([UNITS * 4, OWED], dtype)
@@ -569,8 +669,8 @@ def backward_kernel(
     direction = program // n_groups
     south = ((SOUTH >> direction) & 1) > 0
     east = ((EAST >> direction) & 1) > 0
-    down = gl.where(south, -n_words, n_words).to(gl.int64)
-    right = gl.where(east, -1, 1).to(gl.int64)
+    down = gl.where(south, -n_words, n_words)
+    right = gl.where(east, -1, 1)
     recurrent += direction * (N_SIDES * WIDTH * WIDTH * 8)
     below += direction * WIDTH
     grad_below += direction * WIDTH
@@ -596,67 +696,74 @@ def backward_kernel(
     unit = first_unit + gl.arange(0, UNITS, layout=gl.SliceLayout(0, UNIT))
     own = (unit < WIDTH)[None, :]
     written = (unit < FULL)[None, :]
-    value = first_unit * 8 + gl.arange(0, UNITS * 8, layout=gl.SliceLayout(0, VALUE))
-    own_values = (value < WIDTH * 8)[None, :]
+    number = gl.arange(0, UNITS * 8, layout=gl.SliceLayout(0, VALUE))
+    of_value = first_unit + number // 8
+    value = _place(of_value, WIDTH) * 8 + number % 8
+    own_values = (of_value < WIDTH)[None, :]
     column_out = gl.arange(0, OWED, layout=gl.SliceLayout(0, OUT))
     wanted_out = (column_out % INNER < FULL)[None, :]
-    row_u = gl.arange(0, ROWS, layout=gl.SliceLayout(1, UNIT))
-    row_out = gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))
-    lane_u, i_u = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
-    lane_v, i_v = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
-    lane_o, i_o = _slots(0, n_words, n_lanes, ROWS, gl.SliceLayout(1, OUT))
+    of_warps = gl.allocate_shared_memory(gl.uint32, [8], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     # Where rows have gaps, what they wrote before would carry a tag that is due again.
     always = n_rounds > 1
 
-    step = n_steps - 1
+    lane, i = _slots(0, n_words, n_lanes, ROWS, ROW)
+    a_round = (n_steps - 1) // n_words
+    step = n_steps - 1 - a_round * n_words
+    n_now = _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds)
+    n_before = _words(lengths, first, a_round - 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
+    n_earlier = _words(lengths, first, a_round - 2, lane, i, n_batch, n_words, n_lanes, n_rounds)
     tile = 0
     done = 0
-    while step >= 0:
-        if not ONE_TILE:
-            lane_u, i_u = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, UNIT))
-            lane_v, i_v = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, VALUE))
-            lane_o, i_o = _slots(tile, n_words, n_lanes, ROWS, gl.SliceLayout(1, OUT))
-        cell_v, _a, _b, here_v = _cells(
-            lane_v, i_v, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
-        )
-        cell, column, n, is_here = _cells(
-            lane_u, i_u, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east
-        )
-        here = is_here[:, None] & own
-        values = gl.load(gates + cell_v[:, None] * OF_VALUES + value[None, :], here_v[:, None] & own_values, 0)
-        new_grad = gl.load(grad + cell[:, None] * OF_GRAD + unit[None, :], here, 0).to(gl.float32)
-        if READS_BELOW:
-            under = gl.load(below + cell[:, None] * OF_CELL + unit[None, :], here, 0)
-        if READS_UP:
-            place = states + (cell - down)[:, None] * OF_STATES + unit[None, :]
-            over = gl.load(place, (is_here & (i_u > 0))[:, None] & written, 0)
-        if READS_LEFT:
-            place = states + (cell - right)[:, None] * OF_STATES + unit[None, :]
-            beside = gl.load(place, (is_here & (column > 0))[:, None] & written, 0)
-
+    cell, column, n, is_here = _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, south, east)
+    values, new_grad, under, over, beside = _ask(
+        grad,
+        gates,
+        states,
+        below,
+        cell,
+        is_here,
+        is_here & (i > 0),
+        is_here & (column > 0),
+        down,
+        right,
+        unit,
+        of_value,
+        value,
+        WIDTH,
+        OF_CELL,
+        INNER,
+        N_DIRECTIONS,
+        READS_BELOW,
+        READS_UP,
+        READS_LEFT,
+        UNIT,
+        VALUE,
+    )
+    while done < n_steps:
+        here = _as(is_here, UNIT) & own
         # What the cells that come after owe this one: the row below it as its "up", its own row as its "left".
         past = (1 - done % 2) * n_rows
-        slot = tile * ROWS + row_u
-        from_slot = owed + (past * (N_SLICES + 1) + slot)[:, None] * OWED + unit[None, :]
+        slot = tile * ROWS + gl.arange(0, ROWS, layout=ROW)
+        from_slot = owed + _at(past * (N_SLICES + 1) + slot, OWED, UNIT) + unit[None, :]
         if READS_UP:
             from_up = from_slot + OWED
-            up_there = (is_here & (i_u + 1 < n))[:, None] & written
+            up_there = _as(is_here & (i + 1 < n), UNIT) & written
         if READS_LEFT:
             from_left = from_slot + READS_UP * INNER
-            left_there = (is_here & (column + 1 < n))[:, None] & written
+            left_there = _as(is_here & (column + 1 < n), UNIT) & written
         if not READS_UP:
             from_up, up_there = from_left, left_there
         if not READS_LEFT:
             from_left, left_there = from_up, up_there
         tag = (done + 2) % 3 + 1
-        owing = gl.zeros_like(new_grad)
+        owing = gl.zeros((ROWS, UNITS), gl.float32, UNIT)
         late = True
         while late:
             owing, which = _sum_of_slices(
                 from_up, up_there, from_left, left_there, n_rows * OWED, tag, N_SLICES + 1, N_SIDES
             )
-            late = gl.max(gl.reshape(which, (ROWS * UNITS,)), 0) > 0
-        new_grad += owing
+            late = _most(which.to(gl.uint32, bitcast=True), of_warps, ROWS, UNITS, 2 if UNITS == 16 else UNITS // 2) > 0
+        grad_state = new_grad.to(gl.float32) + owing
 
         r, z, l_1, l_2, l_3, v, new = _split(values, ROWS, UNITS, UNIT)
         of_below = _share(l_1, l_2, l_3, BELOW, N_LAMBDAS)
@@ -672,8 +779,8 @@ def backward_kernel(
         if READS_LEFT:
             in_left = beside.to(gl.float32)
         mixed = of_below * in_below + of_up * in_up + of_left * in_left
-        g_mixed = new_grad * (1 - z)
-        g_u = new_grad * z * (1 - new * new)
+        g_mixed = grad_state * (1 - z)
+        g_u = grad_state * z * (1 - new * new)
         g_r = (g_u * v * r * (1 - r)).to(dtype)
         g_z = (g_mixed * z * (new - mixed)).to(dtype)
         g_v = (g_u * r).to(dtype)
@@ -694,37 +801,75 @@ def backward_kernel(
         total = warpgroup_mma(four, of_four, total, use_acc=False, is_async=True)
         total = warpgroup_mma(two, of_two, total, is_async=True)
 
-        # Meanwhile, all that does not depend on the product.
+        total = warpgroup_mma_wait(0, deps=(total,))
         new_tag = done % 3 + 1
-        now = (done % 2) * n_rows
-        by_share = now * (N_SLICES + 1) + N_SLICES * n_rows + slot
-        due = owed + by_share[:, None] * OWED + unit[None, :]
-        owes = (is_here | always)[:, None] & written
+        now = done % 2 * n_rows
+        ordered = gl.permute(gl.reshape(total, (ROWS, OWED // 16, 2, 4, 2)), (0, 1, 3, 2, 4))
+        ordered = gl.convert_layout(gl.reshape(ordered, (ROWS, OWED)), OUT, assert_trivial=True)
+        by_slice = now * (N_SLICES + 1) + this_slice * n_rows + slot
+        gl.store(
+            owed + _at(by_slice, OWED, OUT) + column_out[None, :],
+            _tagged(ordered, new_tag),
+            _as(is_here | always, OUT) & wanted_out,
+        )
+        due = owed + _at(now * (N_SLICES + 1) + N_SLICES * n_rows + slot, OWED, UNIT) + unit[None, :]
+        owes = _as(is_here | always, UNIT) & written
         if READS_UP:
             gl.store(due, _tagged(g_mixed * of_up, new_tag), owes)
         if READS_LEFT:
             gl.store(due + READS_UP * INNER, _tagged(g_mixed * of_left, new_tag), owes)
-        opened = _join(g_r, g_z, g_1, g_2, g_3, g_v, g_u.to(dtype), zero, ROWS, UNITS, VALUE)
-        gl.store(grad_projected + cell_v[:, None] * OF_VALUES + value[None, :], opened, here_v[:, None] & own_values)
-        if READS_BELOW:
-            gl.store(grad_below + cell[:, None] * OF_CELL + unit[None, :], (g_mixed * of_below).to(dtype), here)
-        seen = neighbours + cell[:, None] * OF_SEEN + unit[None, :]
-        if READS_UP:
-            gl.store(seen, over, here)
-        if READS_LEFT:
-            gl.store(seen + READS_UP * WIDTH, beside, here)
-        _c, _d, _e, here_o = _cells(lane_o, i_o, step, lengths, first, n_batch, n_words, n_lanes, n_rounds, south, east)
-        by_slice = now * (N_SLICES + 1) + this_slice * n_rows + tile * ROWS + row_out
-        total = warpgroup_mma_wait(0, deps=(total,))
-        ordered = gl.permute(gl.reshape(total, (ROWS, OWED // 16, 2, 4, 2)), (0, 1, 3, 2, 4))
-        ordered = gl.convert_layout(gl.reshape(ordered, (ROWS, OWED)), OUT, assert_trivial=True)
-        gl.store(
-            owed + by_slice[:, None] * OWED + column_out[None, :],
-            _tagged(ordered, new_tag),
-            (here_o | always)[:, None] & wanted_out,
-        )
+
+        at, was_here, was_over, was_beside = cell, is_here, over, beside
         tile += 1
         if tile == n_tiles:
             tile = 0
             done += 1
             step -= 1
+            if step < 0:
+                step = n_words - 1
+                a_round -= 1
+                if ONE_TILE:
+                    n_now = n_before
+                    n_before = n_earlier
+                    n_earlier = _words(lengths, first, a_round - 2, lane, i, n_batch, n_words, n_lanes, n_rounds)
+        if not ONE_TILE:
+            lane, i = _slots(tile, n_words, n_lanes, ROWS, ROW)
+            n_now = _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds)
+            n_before = _words(lengths, first, a_round - 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
+        cell, column, n, is_here = _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, south, east)
+        is_here = is_here & (done < n_steps)
+        values, new_grad, under, over, beside = _ask(
+            grad,
+            gates,
+            states,
+            below,
+            cell,
+            is_here,
+            is_here & (i > 0),
+            is_here & (column > 0),
+            down,
+            right,
+            unit,
+            of_value,
+            value,
+            WIDTH,
+            OF_CELL,
+            INNER,
+            N_DIRECTIONS,
+            READS_BELOW,
+            READS_UP,
+            READS_LEFT,
+            UNIT,
+            VALUE,
+        )
+
+        opened = _join(g_r, g_z, g_1, g_2, g_3, g_v, g_u.to(dtype), zero, ROWS, UNITS, VALUE)
+        wanted_values = _as(was_here, VALUE) & own_values
+        gl.store(grad_projected + _at(at, OF_VALUES, VALUE) + value[None, :], opened, wanted_values)
+        if READS_BELOW:
+            gl.store(grad_below + _at(at, OF_CELL, UNIT) + unit[None, :], (g_mixed * of_below).to(dtype), here)
+        seen = neighbours + _at(at, OF_SEEN, UNIT) + unit[None, :]
+        if READS_UP:
+            gl.store(seen, was_over, here)
+        if READS_LEFT:
+            gl.store(seen + READS_UP * WIDTH, was_beside, here)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from relatum.kernels.md_gru import hopper_launch as hopper
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
 from relatum.kernels.md_gru.triton_launch import VALUES, fits, padded_width, scan_back, scan_forward
@@ -159,6 +160,9 @@ def _find_layout(
     n_padding = -n_rows % _ALIGNED
     joined = torch.cat([*blocks, torch.full((n_padding, n, width * VALUES), nothing)])
     recurrent = torch.cat([rows(slot) for slot in spec.recurrent], 1)
+    if hopper.serves(width, dtype, device):
+        units = hopper.order_of_units(width)
+        joined, recurrent = (one.unflatten(2, (width, VALUES))[:, :, units].flatten(2) for one in (joined, recurrent))
     with torch.inference_mode(False):  # they may serve training later
         order = torch.cat((joined.flatten(), recurrent.flatten())).to(device)
         ones = (torch.arange(2 + n_padding, device=device) < 2).to(dtype)
