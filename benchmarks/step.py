@@ -1,7 +1,8 @@
 """How long a whole update of the paper's preset takes; no time is printed unless loss and gradients are right.
 
-An update is all that training does: making the batch, forward, backward, clipping, Adam. Features come from memory, as
-in training; an encoder that makes them up stands in for MiniLM, with vectors and attention maps of the same sizes.
+An update is all that training does: making the batch, forward, backward, clipping, Adam. On a GPU it is recorded, as in
+training, and replayed; its parts are measured without, since a recording has none. Features come from memory, as in
+training; an encoder that makes them up stands in for MiniLM, with vectors and attention maps of the same sizes.
 Sentences are made up, with lengths like CoNLL04's, unless `--data` names a corpus. Rows go to a JSON file with `--out`.
 """
 
@@ -36,6 +37,7 @@ from relatum.training.batches import Batches, cut_long
 from relatum.training.corpus import load_training_data
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.optimisation import Optimiser
+from relatum.training.recorded import Recorder, Updates, make_recorder
 from relatum.training.sampler import Sampler
 from relatum.training.setup import set_up_device
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
@@ -43,14 +45,20 @@ from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 ENTITIES, RELATIONS = ("Loc", "Org", "Other", "Peop"), ("Kill", "Live_In", "Located_In", "OrgBased_In", "Work_For")
 N_SENTENCES = 922
 """As many as CoNLL04 has for training."""
+N_STEPS = 20_000
+"""As many as the paper's recipe has."""
 BOUNDS = {"bf16": 5e-2, "tf32": 1e-2, "fp32": 1e-4}
 """The most that all gradients together, and the loss, may differ from those of the plain wavefront in float32,
 relative to their norm; on a GPU products in "fp32" are computed as TF32."""
 
 
+RECORDED_BOUND = 1e-3
+"""The most that weights after recorded updates may differ from those after the same updates made otherwise."""
+
+
 @dataclass(frozen=True)
 class Row:
-    """One measurement; the parts are waited for one by one, so that their sum is more than a step takes."""
+    """One measurement; the parts are of steps that are not recorded, and waited for one by one."""
 
     device: str
     backend: str
@@ -60,12 +68,23 @@ class Row:
     layers: int
     step_ms: float
     steps_per_second: float
+    minutes: float
+    """20,000 steps, and what is recorded and compiled before."""
+    n_recordings: int
+    recording_s: float
+    first_s: float
+    """The time of the steps before those that are timed, in which all is compiled, recorded and kept."""
     peak_mib: int | None
+    """The most memory in use at once by steps that are not recorded; that of replays is not counted, and no less."""
+    reserved_mib: int | None
+    """The most memory that was taken from the device, by recordings and everything else."""
     batch_ms: float
     forward_ms: float
     backward_ms: float
     optimiser_ms: float
     gradient_error: float
+    recorded_error: float | None
+    """How far the weights are apart after recorded updates and after others, relative to how far they have moved."""
     commit: str | None
 
 
@@ -128,16 +147,26 @@ class Work:
         self._optimiser = Optimiser(model.network.parameters(), self._config)
         self._sampler = Sampler([len(example.sentence) for example in examples], self._config)
         self._step = 0
+        self.updates = self._make_updates(make_recorder(model.device))
         model.network.table_dtype = torch.bfloat16 if precision == "bf16" else None
         model.network.train()
+
+    def _make_updates(self, recorder: Recorder | None) -> Updates:
+        return Updates(self.model.network, self._optimiser, self._config, print, recorder)
 
     def epoch(self) -> Iterator[list[int]]:
         """Batches without end; after one epoch every sentence was in one."""
         while True:
             yield self._sampler.next()
 
-    def update(self, indices: Sequence[int], times: dict[str, list[float]] | None = None) -> None:
-        """One step of training; with `times`, each part is waited for and timed."""
+    def update(self, indices: Sequence[int]) -> None:
+        """One step of training."""
+        self._step += 1
+        with use_backend(self.backend):
+            self.updates.update(*self._batches.make(indices), self._step)
+
+    def update_in_parts(self, indices: Sequence[int], times: dict[str, list[float]]) -> None:
+        """One step that is not recorded; each part is waited for and timed."""
         self._step += 1
         with use_backend(self.backend):
             with _timed("batch", times, wait=False):
@@ -147,29 +176,67 @@ class Work:
             with _timed("backward", times):
                 self._optimiser.differentiate(loss)
             with _timed("optimiser", times):
-                self._optimiser.apply(self._step)
+                self._optimiser.set_rate(self._step)
+                self._optimiser.apply()
 
     def gradients(self, indices: Sequence[int]) -> list[Tensor]:
         """The loss and the gradients of all parameters, without dropout."""
-        network = self.model.network
-        dropouts = [module for module in network.modules() if isinstance(module, nn.Dropout)]
+        with self._without_dropout(), use_backend(self.backend):
+            inputs, labels = self._batches.make(indices)
+            loss = joint_loss(self.model.network(inputs), labels, self._config).total
+            found = torch.autograd.grad(loss, self._optimiser.parameters)
+        return [loss.detach(), *found]
+
+    def recorded_error(self, indices: Sequence[int]) -> float | None:
+        """How far weights after recorded updates are from those after others; None where nothing can be recorded.
+
+        There are four updates, of which the second is recorded, and all but the first replayed. Relative to the way
+        that the weights have gone; afterwards they are as before.
+        """
+        recorder = make_recorder(self.model.device)
+        if recorder is None:
+            return None
+        parameters = self._optimiser.parameters
+        start = [parameter.detach().clone() for parameter in parameters]
+        ends = []
+        with self._without_dropout(), use_backend(self.backend):
+            batch = self._batches.make(indices)
+            for one in (None, recorder):
+                self._optimiser = Optimiser(parameters, self._config)
+                updates = self._make_updates(one)
+                for _ in range(4):
+                    updates.update(*batch, self._config.warmup_steps)
+                ends.append([parameter.detach().clone() for parameter in parameters])
+                _put_back(parameters, start)
+        self._optimiser = Optimiser(parameters, self._config)
+        self.updates = self._make_updates(make_recorder(self.model.device))
+        return _norm(*ends) / _norm(ends[0], start) if updates.n_recordings else None
+
+    @contextmanager
+    def _without_dropout(self) -> Iterator[None]:
+        dropouts = [module for module in self.model.network.modules() if isinstance(module, nn.Dropout)]
         shares = [module.p for module in dropouts]
         for module in dropouts:
             module.p = 0.0
-        with use_backend(self.backend):
-            inputs, labels = self._batches.make(indices)
-            loss = joint_loss(network(inputs), labels, self._config).total
-            found = torch.autograd.grad(loss, self._optimiser.parameters)
+        yield
         for module, share in zip(dropouts, shares, strict=True):
             module.p = share
-        return [loss.detach(), *found]
+
+
+def _put_back(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+
+
+def _norm(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
+    """The norm of the difference of many tensors."""
+    squares = [float((one - other).double().square().sum()) for one, other in zip(ones, others, strict=True)]
+    return sqrt(sum(squares))
 
 
 @contextmanager
-def _timed(part: str, times: dict[str, list[float]] | None, wait: bool = True) -> Iterator[None]:
-    if times is None:
-        yield
-        return
+def _timed(part: str, times: dict[str, list[float]], wait: bool = True) -> Iterator[None]:
     _wait()
     start = time.perf_counter()
     yield
@@ -230,7 +297,11 @@ def main() -> int:
     print(f"{name}; batches of {n_batch}, {mean} words on average, {n_layers} layers")
     print("difference: of loss and gradients from the plain wavefront's in float32; no time where it is too large")
     parts = ("batch", "forward", "backward", "optimiser")
-    print(f"{'backend':12}{'precision':>10}{'step ms':>10}{'steps/s':>9}{'peak MiB':>10}", end="")
+    print(
+        f"parts: of steps that are not recorded, waited for one by one; minutes: of {N_STEPS:,} steps, from the start"
+    )
+    print(f"{'backend':12}{'precision':>10}{'step ms':>10}{'steps/s':>9}{'minutes':>9}{'graphs':>8}{'in s':>7}", end="")
+    print(f"{'peak MiB':>10}{'reserved':>10}", end="")
     print("".join(f"{part:>11}" for part in parts) + f"{'difference':>12}", flush=True)
     rows = []
     for backend in options.backends:
@@ -241,6 +312,11 @@ def main() -> int:
             bound = BOUNDS["tf32" if cuda and precision == "fp32" else precision]
             if not error <= bound:
                 sys.exit(f"{backend} in {precision}: loss or gradients differ by {error:.2g} (bound {bound:g})")
+            recorded = work.recorded_error(checked)
+            if recorded is not None and not recorded <= RECORDED_BOUND:
+                sys.exit(
+                    f"{backend} in {precision}: recorded updates differ by {recorded:.2g} (bound {RECORDED_BOUND:g})"
+                )
             row = replace(
                 measure(work, options.steps, len(examples)),
                 device=name,
@@ -249,11 +325,15 @@ def main() -> int:
                 mean_words=mean,
                 layers=n_layers,
                 gradient_error=error,
+                recorded_error=recorded,
                 commit=provenance.commit(),
             )
             rows.append(row)
-            peak = "" if row.peak_mib is None else row.peak_mib
-            print(f"{backend:12}{precision:>10}{row.step_ms:10.2f}{row.steps_per_second:9.1f}{peak:>10}", end="")
+            print(
+                f"{backend:12}{precision:>10}{row.step_ms:10.2f}{row.steps_per_second:9.1f}{row.minutes:9.2f}", end=""
+            )
+            print(f"{row.n_recordings:8}{row.recording_s:7.1f}", end="")
+            print("".join(f"{'' if one is None else one:>10}" for one in (row.peak_mib, row.reserved_mib)), end="")
             times = (row.batch_ms, row.forward_ms, row.backward_ms, row.optimiser_ms)
             print("".join(f"{value:11.2f}" for value in times) + f"{error:12.1e}", flush=True)
     if options.out:
@@ -263,25 +343,38 @@ def main() -> int:
 
 
 def measure(work: Work, steps: int, n_examples: int) -> Row:
-    """The mean time of an update among many, then the medians of its parts; the rest of the row is the caller's."""
+    """The mean time of an update among many, then the medians of its parts; the rest of the row is the caller's.
+
+    On a GPU the same batches come twice before they are timed, so that whatever is compiled, recorded or kept for them
+    is there. In training, shapes of batches that are rare are still recorded later.
+    """
     cuda = torch.cuda.is_available()
-    batches = work.epoch()
-    n_first = min(steps, 1 + n_examples // work.model.config.training.batch_size)
-    for _ in range(n_first):  # for an epoch, whatever is compiled or kept is made, and the largest batch comes
-        work.update(next(batches))
+    source = work.epoch()
+    batches = [next(source) for _ in range(steps)]
+    n_epoch = 1 + n_examples // work.model.config.training.batch_size
+    before = 2 * batches if cuda else batches[:n_epoch]
     if cuda:
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    _wait()
     start = time.perf_counter()
-    for _ in range(steps):
-        work.update(next(batches))
+    for batch in before:
+        work.update(batch)
+    _wait()
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    for batch in batches:
+        work.update(batch)
     _wait()
     step = 1000 * (time.perf_counter() - start) / steps
-    peak = torch.cuda.max_memory_allocated() >> 20 if cuda else None
+    reserved = torch.cuda.max_memory_reserved() >> 20 if cuda else None
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
     times: dict[str, list[float]] = {}
-    for _ in range(min(steps, 50)):
-        work.update(next(batches), times)
+    for batch in batches[: max(n_epoch, 50)]:  # in an epoch there is the largest, for the peak
+        work.update_in_parts(batch, times)
+    peak = torch.cuda.max_memory_allocated() >> 20 if cuda else None
     parts = {f"{part}_ms": round(statistics.median(values), 3) for part, values in times.items()}
+    minutes = (first + step / 1000 * max(0, N_STEPS - len(before))) / 60
     return Row(
         "",
         work.backend,
@@ -291,9 +384,15 @@ def measure(work: Work, steps: int, n_examples: int) -> Row:
         0,
         round(step, 3),
         round(1000 / step, 1),
+        round(minutes, 2),
+        work.updates.n_recordings,
+        round(work.updates.seconds_recording, 2),
+        round(first, 2),
         peak,
+        reserved,
         **parts,
         gradient_error=0.0,
+        recorded_error=None,
         commit=None,
     )
 

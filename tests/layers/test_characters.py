@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from relatum.layers.characters import CharacterLSTM, Spelling
+from relatum.layers.characters import CharacterLSTM, PaddedSpelling, Spelling
 
 WIDTH = 6
 WORDS = [[[2, 3, 4, 5], [6], [3, 3]], [[7, 2]]]
@@ -30,6 +30,17 @@ def spell(n_words: int = 3, sentences: list[list[list[int]]] = WORDS) -> Spellin
         torch.tensor([len(word) for word in words], dtype=torch.long),
         torch.tensor(places, dtype=torch.long),
     )
+
+
+def pad(n_words: int, n_characters: int, sentences: list[list[list[int]]] = WORDS) -> PaddedSpelling:
+    """The same with padding, for words and for characters."""
+    characters = torch.zeros(n_characters, len(sentences), n_words, dtype=torch.long)
+    lengths = torch.zeros(len(sentences), n_words, dtype=torch.long)
+    for row, words in enumerate(sentences):
+        for place, word in enumerate(words):
+            characters[: len(word), row, place] = torch.tensor(word, dtype=torch.long)
+            lengths[row, place] = len(word)
+    return PaddedSpelling(characters, lengths)
 
 
 def alone(lstm: CharacterLSTM, word: list[int]) -> Tensor:
@@ -86,6 +97,51 @@ def test_words_of_any_lengths_equal_running_each_alone(sentences: list[list[list
         for place, word in enumerate(words):
             torch.testing.assert_close(found[row, place], alone(lstm, word), rtol=1e-12, atol=1e-14)
         assert not found[row, len(words) :].any()
+
+
+@given(
+    st.lists(st.lists(st.lists(st.integers(1, 8), max_size=9), max_size=4), min_size=1, max_size=3),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+def test_words_with_padding_are_read_as_those_without(
+    sentences: list[list[list[int]]], n_more_words: int, n_more_characters: int
+) -> None:
+    """Values and every gradient."""
+    lstm = make_lstm()
+    spelt = [[word for word in words if word] for words in sentences]
+    longest = max([1, *(len(word) for words in spelt for word in words)])
+    padded = lstm(pad(4 + n_more_words, longest + n_more_characters, spelt))
+    wanted = lstm(spell(4 + n_more_words, spelt))
+    torch.testing.assert_close(padded, wanted, rtol=1e-12, atol=1e-14)
+    if not any(spelt):
+        return
+    weights = torch.randn(wanted.shape, dtype=torch.float64)
+    found = torch.autograd.grad((padded * weights).sum(), list(lstm.parameters()))
+    torch.testing.assert_close(
+        found, torch.autograd.grad((wanted * weights).sum(), list(lstm.parameters())), rtol=1e-11, atol=1e-13
+    )
+    assert not found[0][0].any()
+
+
+def test_word_without_characters_among_padded_ones_is_zero_and_changes_no_other() -> None:
+    lstm = make_lstm()
+    found = lstm(pad(3, 4, [[[2, 3, 4, 5], [], [3, 3]]]))
+    assert not found[0, 1].any()
+    torch.testing.assert_close(found[0, 0], alone(lstm, [2, 3, 4, 5]), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(found[0, 2], alone(lstm, [3, 3]), rtol=1e-12, atol=1e-14)
+
+
+def test_both_directions_read_the_same_characters_of_those_that_are_dropped() -> None:
+    """A word of one character has the same dropout in both, so that a direction alone never sees it whole."""
+    lstm = make_lstm(dropout=0.5)
+    lstm.lstm.weight_ih_l0_reverse.data = lstm.lstm.weight_ih_l0.data
+    lstm.lstm.weight_hh_l0_reverse.data = lstm.lstm.weight_hh_l0.data
+    lstm.lstm.bias_ih_l0_reverse.data = lstm.lstm.bias_ih_l0.data
+    lstm.lstm.bias_hh_l0_reverse.data = lstm.lstm.bias_hh_l0.data
+    found = lstm(pad(9, 8, [[[4]] * 9]))
+    torch.testing.assert_close(found[..., : WIDTH // 2], found[..., WIDTH // 2 :], rtol=1e-12, atol=1e-14)
+    assert len({tuple(row) for row in found[0].tolist()}) > 1
 
 
 def test_padding_words_have_zero_vectors() -> None:

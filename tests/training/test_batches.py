@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from relatum.config import Config
-from relatum.models.labels import make_labels
-from relatum.training.batches import Batches, cut_long
+from relatum.layers.characters import PaddedSpelling, Spelling
+from relatum.models.labels import IGNORED, make_labels
+from relatum.models.losses import joint_loss
+from relatum.training.batches import MAX_CHARACTERS, Batches, cut_long, round_characters, round_words
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunRecord
@@ -58,7 +61,7 @@ def test_batch_is_what_the_model_would_read_while_training(
             assert (got is None) == (expected is None), name
             assert got is None or (torch.equal(got, expected) and got.dtype == expected.dtype), name
         assert (found.spelling is None) == (wanted.spelling is None)
-        if found.spelling is not None and wanted.spelling is not None:
+        if isinstance(found.spelling, Spelling) and isinstance(wanted.spelling, Spelling):
             assert torch.equal(found.spelling.characters, wanted.spelling.characters)
             assert torch.equal(found.spelling.n_words, wanted.spelling.n_words)
             assert torch.equal(found.spelling.places, wanted.spelling.places)
@@ -72,24 +75,104 @@ def test_words_without_characters_stand_in_a_batch(start: Start, tiny: Callable[
     for indices in ([0, 1], [1]):
         found, _ = Batches(model, examples).make(indices)
         wanted = model.inputs([examples[index].sentence.words for index in indices])
-        assert found.spelling is not None
-        assert wanted.spelling is not None
+        assert isinstance(found.spelling, Spelling)
+        assert isinstance(wanted.spelling, Spelling)
         assert torch.equal(found.spelling.places, wanted.spelling.places)
         assert torch.equal(found.spelling.characters, wanted.spelling.characters)
+
+
+@pytest.mark.parametrize(
+    ("n_words", "rounded"), [(1, 4), (4, 4), (5, 8), (29, 32), (64, 64), (65, 72), (72, 72), (118, 120), (316, 320)]
+)
+def test_words_are_rounded_up_to_few_sizes(n_words: int, rounded: int) -> None:
+    assert round_words(n_words) == rounded
+
+
+@pytest.mark.parametrize(("n_characters", "rounded"), [(0, 8), (1, 8), (8, 8), (9, 16), (64, 64)])
+def test_characters_are_rounded_up_to_few_sizes(n_characters: int, rounded: int) -> None:
+    assert round_characters(n_characters) == rounded
+
+
+def test_batch_in_sizes_has_the_same_content_and_more_padding(
+    start: Start, tiny: Callable[..., Config], tiny_bert: Path
+) -> None:
+    config = tiny("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
+    data, _ = start(config)
+    stored, _ = make_model(data, config, torch.device("cpu"))
+    examples, _ = cut_long(data.train, stored.encoder, config)
+    memory = with_memory(stored, examples)
+    for model in (memory, stored):  # features that are kept, and features that are made for the batch
+        n_checked = 0
+        for indices in ([4, 0, 2], [1], [3, 5]):
+            wanted, wanted_labels = Batches(model, examples).make(indices)
+            found, labels = Batches(model, examples, in_sizes=True).make(indices)
+            n_words, n_rounded = wanted.mask.shape[1], found.mask.shape[1]
+            n_checked += n_words < n_rounded == round_words(n_words)
+            assert torch.equal(found.mask[:, :n_words], wanted.mask)
+            assert not found.mask[:, n_words:].any()
+            assert found.vectors is not None
+            assert wanted.vectors is not None
+            torch.testing.assert_close(found.vectors[:, :n_words], wanted.vectors)
+            assert not found.vectors[:, n_words:].any()
+            assert found.attention_maps is not None
+            assert found.attention_maps.shape[1:3] == (n_rounded, n_rounded)
+            assert torch.equal(labels.entity_tags[:, :n_words], wanted_labels.entity_tags)
+            assert (labels.entity_tags[:, n_words:] == IGNORED).all()
+            assert torch.equal(labels.relation_tags[:, :n_words, :n_words], wanted_labels.relation_tags)
+            assert (labels.relation_tags[:, n_words:] == IGNORED).all()
+            assert (labels.relation_tags[:, :, n_words:] == IGNORED).all()
+            assert isinstance(found.spelling, PaddedSpelling)
+            assert len(found.spelling.characters) % 8 == 0
+            words = [examples[index].sentence.words for index in indices]
+            lengths = [[len(word) for word in row] + [0] * (n_rounded - len(row)) for row in words]
+            assert found.spelling.lengths.tolist() == lengths
+        assert n_checked
+
+
+def test_loss_and_gradients_do_not_depend_on_padding(start: Start, tiny: Callable[..., Config]) -> None:
+    config = tiny("model.dropout=0")
+    data, _ = start(config)
+    model, _ = make_model(data, config, torch.device("cpu"))
+    network = model.network.double().train()
+    lengths = [len(example.sentence) for example in data.train]
+    longest = next(index for index, length in enumerate(lengths) if length % 4 and length > lengths[0])
+    indices = [0, longest]
+    results = []
+    for in_sizes in (False, True):
+        inputs, labels = Batches(model, data.train, in_sizes).make(indices)
+        loss = joint_loss(network(inputs), labels, config.training).total
+        results.append((inputs.mask.shape[1], loss, torch.autograd.grad(loss, list(network.parameters()))))
+    (n_words, loss, grads), (n_padded, padded_loss, padded_grads) = results
+    assert n_words < n_padded
+    torch.testing.assert_close(padded_loss, loss, rtol=1e-11, atol=0)
+    torch.testing.assert_close(padded_grads, grads, rtol=1e-8, atol=1e-9)
+
+
+def test_very_long_word_is_read_without_padding(start: Start, tiny: Callable[..., Config]) -> None:
+    data, _ = start(tiny())
+    model, _ = make_model(data, tiny(), torch.device("cpu"))
+    sentences = [("a", "b" * length, "") for length in (MAX_CHARACTERS, MAX_CHARACTERS + 1)]
+    batches = Batches(model, [Example(Sentence(words), Annotation()) for words in sentences], in_sizes=True)
+    assert isinstance(batches.make([0])[0].spelling, PaddedSpelling)
+    for indices in ([1], [0, 1]):
+        inputs, _ = batches.make(indices)
+        assert isinstance(inputs.spelling, Spelling)
+        assert inputs.mask.shape == inputs.spelling.places.shape == (len(indices), 4)
 
 
 def test_batch_takes_few_operations_however_many_sentences(start: Start, tiny: Callable[..., Config]) -> None:
     """On a GPU each of them is a kernel to start."""
     data, _ = start(tiny())
     model, _ = make_model(data, tiny(), torch.device("cpu"))
-    batches = Batches(model, data.train)
-    counts = []
-    for indices in ([0], list(range(12))):
-        batches.make(indices)
-        with _Count() as count:
+    for in_sizes, limit in ((False, 45), (True, 20)):
+        batches = Batches(model, data.train, in_sizes)
+        counts = []
+        for indices in ([0], list(range(12))):
             batches.make(indices)
-        counts.append(count.n)
-    assert counts[0] == counts[1] < 90
+            with _Count() as count:
+                batches.make(indices)
+            counts.append(count.n)
+        assert counts[0] == counts[1] < limit
 
 
 class _Count(TorchDispatchMode):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import pytest
 import torch
@@ -75,3 +76,38 @@ def test_frozen_parameters_are_left_out() -> None:
     assert Optimiser([frozen, learned], PAPER).parameters == [learned]
     with pytest.raises(RelatumError, match="nothing to learn"):
         Optimiser([frozen], PAPER)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_rate_in_a_tensor_equals_the_rate_as_a_number(fused: bool) -> None:
+    """As on a GPU, where a recorded update reads it from there."""
+    weights = []
+    for in_tensor in (False, True):
+        weight = Parameter(torch.ones(3, dtype=torch.float64))
+        optimiser = Optimiser([weight], TrainingConfig(warmup_steps=3))
+        optimiser.adam = torch.optim.Adam([weight], fused=fused)
+        if in_tensor:
+            optimiser.adam.param_groups[0]["lr"] = torch.tensor(0.0, dtype=torch.float64)
+        for step in range(1, 6):
+            optimiser.update((weight * torch.tensor([1.0, -2.0, 0.5])).square().sum(), step)
+        weights.append(weight.detach())
+    assert torch.equal(weights[0], weights[1])
+    assert (weights[0] - 1).abs().min() > 1e-4
+
+
+def test_rate_in_a_tensor_is_set_after_a_state_was_loaded() -> None:
+    weight = Parameter(torch.zeros(1))
+    optimiser = Optimiser([weight], TrainingConfig(warmup_steps=0))
+    optimiser.adam.param_groups[0]["lr"] = torch.tensor(0.5)
+    optimiser.adam.load_state_dict(optimiser.adam.state_dict())
+    optimiser.update(weight.sum(), 1)
+    assert weight.item() == pytest.approx(-1e-3, rel=1e-5)
+
+
+def test_adam_is_told_of_a_recording_and_of_its_end() -> None:
+    optimiser = Optimiser([Parameter(torch.zeros(1))], PAPER)
+    (group,) = optimiser.adam.param_groups
+    with suppress(KeyError), optimiser.recording():
+        assert group["capturable"]
+        raise KeyError  # as a recording that fails
+    assert not group["capturable"]

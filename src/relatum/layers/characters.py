@@ -8,6 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+_SHARES = 256
+"""Rows among which padding is shared out, see `CharacterLSTM._embed`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
@@ -45,6 +48,22 @@ class Spelling:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PaddedSpelling:
+    """The characters of each word in each place, with padding behind them.
+
+    Its shapes say nothing about the words, and the CPU reads none of it: that is what a recorded step needs.
+    """
+
+    characters: Tensor
+    """(characters, batch, words): indices, 0 behind the last one of a word."""
+    lengths: Tensor
+    """(batch, words): how many characters a word has; 0 where there is none."""
+
+    def to(self, device: torch.device | str) -> PaddedSpelling:
+        return PaddedSpelling(self.characters.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+
+
 class CharacterLSTM(nn.Module):
     """x^c of section 4.1: a bidirectional LSTM over the characters of each word, its two last states joined."""
 
@@ -55,11 +74,47 @@ class CharacterLSTM(nn.Module):
         self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
         self.width = width
 
-    def forward(self, spelling: Spelling) -> Tensor:
+    def forward(self, spelling: Spelling | PaddedSpelling) -> Tensor:
         """(batch, words, width), zero where there is no word."""
+        if isinstance(spelling, PaddedSpelling):
+            return self._read_padded(spelling)
         vectors = self.embedding.weight.new_zeros(1, self.width)
         if len(spelling.n_words):
             embedded = self.dropout(self.embedding(spelling.characters))
             _, (last, _) = self.lstm(PackedSequence(embedded, spelling.n_words))
             vectors = torch.cat((vectors, last.transpose(0, 1).flatten(1)))
         return nn.functional.embedding(spelling.places, vectors)
+
+    def _read_padded(self, spelling: PaddedSpelling) -> Tensor:
+        """Every word is read twice: with the padding behind it, and with the padding before it.
+
+        From the first reading comes the state of the direction that goes forwards, from the second that of the other.
+        Neither has met any padding. The other two are thrown away; two calls without them would take longer, and would
+        need the weights of one direction in one piece.
+        """
+        lengths = spelling.lengths.flatten()
+        n_steps, n_words = len(spelling.characters), len(lengths)
+        steps = torch.arange(n_steps, device=lengths.device).unsqueeze(1)
+        words = torch.arange(n_words, device=lengths.device)
+        first = self.dropout(self._embed(spelling.characters.flatten(1)))
+        # Moved round in a circle, so that every row is read once and its gradient is of one addend.
+        moved = (steps + lengths) % n_steps * n_words + words
+        second = first.flatten(0, 1).index_select(0, moved.flatten()).view_as(first)
+        outputs, _ = self.lstm(torch.cat((first, second), 1).transpose(0, 1))
+        forwards = (lengths - 1) % n_steps * (2 * n_words) + words
+        backwards = (n_steps - lengths) % n_steps * (2 * n_words) + n_words + words
+        places = torch.stack((2 * forwards, 2 * backwards + 1), 1)  # the two directions lie side by side
+        last = outputs.transpose(0, 1).reshape(-1, self.lstm.hidden_size).index_select(0, places.flatten())
+        vectors: Tensor = last.view(n_words, -1).masked_fill((lengths == 0).unsqueeze(1), 0)
+        return vectors.view(*spelling.lengths.shape, -1)
+
+    def _embed(self, characters: Tensor) -> Tensor:
+        """As the embedding does it, but for the gradient of padding.
+
+        On a GPU, the gradients of a character are added up one after the other, and of padding there is more than of
+        all characters together. So it gets many rows of zeros.
+        """
+        weight = self.embedding.weight
+        shares = torch.arange(characters.numel(), device=weight.device).view_as(characters) % _SHARES
+        rows = torch.where(characters == 0, shares + len(weight), characters)
+        return nn.functional.embedding(rows, torch.cat((weight, weight.new_zeros(_SHARES, self.width))))

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from relatum.layers.characters import Spelling
+from relatum.layers.characters import PaddedSpelling, Spelling
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInputs:
-    """Sentences padded to the longest of the batch; what a model does not use is None."""
+    """Sentences padded to the longest of the batch, or to more; what a model does not use is None."""
 
     mask: Tensor
     """(batch, words), true where there is a word."""
     words: Tensor | None = None
     """(batch, words): indices into the word vectors."""
-    spelling: Spelling | None = None
+    spelling: Spelling | PaddedSpelling | None = None
     """The characters of the words."""
     vectors: Tensor | None = None
     """(batch, words, width): the encoder's vectors."""

@@ -6,19 +6,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from relatum.config import Config
 from relatum.data.windows import make_windows, window_examples
 from relatum.encoders.base import TextEncoder, stack_features
 from relatum.encoders.cache import CachedEncoder
-from relatum.layers.characters import Spelling
+from relatum.layers.characters import PaddedSpelling, Spelling
 from relatum.layers.padding import Padding, measure
 from relatum.models.inputs import ModelInputs
 from relatum.models.labels import IGNORED, Labels, label_example
 from relatum.models.model import Model
 from relatum.types import Example
+
+_Numbers = NDArray[np.int64]
+
+MAX_CHARACTERS = 64
+"""The longest word that is read with padding; memory would grow with it, for all words of the batch."""
+
+
+def round_words(n_words: int) -> int:
+    """The words that a batch has room for: few sizes, so that few updates need to be recorded, and little padding."""
+    step = 4 if n_words <= 64 else 8
+    return -(-n_words // step) * step
+
+
+def round_characters(n_characters: int) -> int:
+    """The characters that each word of a batch has room for; there is one at least."""
+    return max(1, -(-n_characters // 8)) * 8
 
 
 def cut_long(
@@ -52,27 +70,33 @@ def cut_long(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a batch takes from one example; all but the spelling is on the model's device."""
+    """What a batch takes from one example; all but the relation tags is small and on the CPU."""
 
-    words: Tensor | None
-    entity_tags: Tensor
+    words: _Numbers | None
+    entity_tags: _Numbers
     relation_tags: Tensor
-    characters: Tensor
-    """Those of all words, one after the other, on the CPU."""
-    word_lengths: Tensor
-    """On the CPU."""
+    """(words, words), on the model's device."""
+    characters: _Numbers
+    """Those of all words, one after the other."""
+    word_lengths: _Numbers
+    letters: _Numbers | None
+    """(characters, words): the same, with padding behind each word; None where that would be too much."""
 
 
 class Batches:
     """Makes the inputs and labels of a batch; what depends on one example alone is made once and kept.
 
-    A batch is then a few operations on what is on the device already, and one copy of some kilobytes to it. Nothing
+    A batch is then one copy of some kilobytes to the device, and a few operations on what is there already. Nothing
     waits for the device. Each word is read by itself, as `Model.inputs` has it while training.
+
+    With `in_sizes`, as on a GPU, batches are padded to few different shapes, whether or not updates are recorded: the
+    random numbers of dropout depend on shapes, and must not depend on what is recorded.
     """
 
-    def __init__(self, model: Model, examples: Sequence[Example]) -> None:
+    def __init__(self, model: Model, examples: Sequence[Example], in_sizes: bool | None = None) -> None:
         self._model = model
         self._examples = examples
+        self._in_sizes = model.device.type == "cuda" if in_sizes is None else in_sizes
         self._parts: list[_Part | None] = [None] * len(examples)
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
@@ -81,22 +105,31 @@ class Batches:
         parts = [self._part(index) for index in indices]
         sentences = [self._examples[index].sentence.words for index in indices]
         lengths = list(map(len, sentences))
-        n_words = max(lengths)
-        characters, n_spelt, numbers = _spell(parts)
-        table = torch.tensor(measure(lengths))
-        sent = _send(torch.cat((table.flatten(), characters, numbers)), model.device)
-        table, characters, numbers = sent.split((table.numel(), len(characters), len(numbers)))
-        padding = Padding.make(table.unflatten(0, (3, -1)), n_words)
-        spelling = None
+        n_words = round_words(max(lengths)) if self._in_sizes else max(lengths)
+        shape = len(parts), n_words
+        arrays = [np.array(measure(lengths), np.int64), np.full(shape, IGNORED, np.int64)]
+        _fill(arrays[-1], [part.entity_tags for part in parts])
+        if model.words is not None:
+            arrays.append(np.zeros(shape, np.int64))
+            _fill(arrays[-1], [part.words for part in parts])
+        n_steps: Tensor | None = None
         if model.characters is not None:
-            spelling = Spelling(characters, n_spelt, numbers[padding.words])
-        words = [part.words for part in parts if part.words is not None]
+            letters = [part.letters for part in parts]
+            if self._in_sizes and all(one is not None for one in letters):
+                arrays += _pad_spelling(letters, [part.word_lengths for part in parts], shape)
+            else:
+                packed = _pack_spelling(parts, shape)
+                n_steps = packed.n_words
+                arrays += [packed.characters.numpy(), packed.places.numpy()]
+        table, entity_tags, *rest = _send_all(arrays, model.device)
+        padding = Padding.make(table, n_words)
+        words = None if model.words is None else rest.pop(0)
+        spelling: Spelling | PaddedSpelling | None = None
+        if rest:
+            spelling = PaddedSpelling(*rest) if n_steps is None else Spelling(rest[0], n_steps, rest[1])
         vectors, maps = self._features(sentences, padding)
-        inputs = ModelInputs(padding.mask, padding.pad_words(words) if words else None, spelling, vectors, maps)
-        return inputs, Labels(
-            padding.pad_words([part.entity_tags for part in parts], IGNORED),
-            padding.pad_cells([part.relation_tags for part in parts], IGNORED).long(),
-        )
+        relation_tags = padding.pad_cells([part.relation_tags for part in parts], IGNORED).long()
+        return ModelInputs(padding.mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags)
 
     def _features(self, sentences: Sequence[Sequence[str]], padding: Padding) -> tuple[Tensor | None, Tensor | None]:
         """The encoder's vectors and attention maps of a batch, as far as the model reads them."""
@@ -113,6 +146,7 @@ class Batches:
             output = stack_features(found)
         else:
             output = encoder.encode(sentences)
+        output = output.pad(padding.mask.shape[1])
         return _send(output.vectors, device), (
             None
             if output.attention_maps is None or not self._model.reads_attention_maps
@@ -125,26 +159,66 @@ class Batches:
             model, words = self._model, self._examples[index].sentence.words
             labels = label_example(self._examples[index], model)
             spelt = [] if model.characters is None else model.characters.indices("".join(words))
+            characters = np.array(spelt, np.int64)
+            word_lengths = np.array([0 if model.characters is None else len(word) for word in words], np.int64)
             found = _Part(
-                None if model.words is None else torch.tensor(model.words.indices(words)).to(model.device),
-                labels.entity_tags.to(model.device),
+                None if model.words is None else np.array(model.words.indices(words), np.int64),
+                labels.entity_tags.numpy(),
                 # Tags are small numbers; a quarter of the memory holds them.
                 labels.relation_tags.to(torch.int16).to(model.device),
-                torch.tensor(spelt, dtype=torch.long),
-                torch.tensor([0 if model.characters is None else len(word) for word in words]),
+                characters,
+                word_lengths,
+                _lay_out(characters, word_lengths),
             )
             self._parts[index] = found
         return found
 
 
-def _spell(parts: Sequence[_Part]) -> tuple[Tensor, Tensor, Tensor]:
-    """The characters and counts of a `Spelling`, and which word of it each word is; the first number is for none."""
-    lengths = torch.cat([part.word_lengths for part in parts])
+def _fill(rows: _Numbers, parts: Sequence[_Numbers | None]) -> None:
+    for row, part in zip(rows, parts, strict=True):
+        if part is not None:
+            row[: len(part)] = part
+
+
+def _lay_out(characters: _Numbers, lengths: _Numbers) -> _Numbers | None:
+    longest = int(lengths.max(initial=0))
+    if longest > MAX_CHARACTERS:
+        return None
+    words = np.zeros((len(lengths), longest), np.int64)
+    words[np.arange(longest) < lengths[:, None]] = characters
+    return words.T
+
+
+def _pad_spelling(
+    letters: Sequence[_Numbers | None], word_lengths: Sequence[_Numbers], shape: tuple[int, int]
+) -> tuple[_Numbers, _Numbers]:
+    """The characters and lengths of a `PaddedSpelling`."""
+    there = [one for one in letters if one is not None]
+    characters = np.zeros((round_characters(max(map(len, there))), *shape), np.int64)
+    for row, one in enumerate(there):
+        characters[: one.shape[0], row, : one.shape[1]] = one
+    lengths = np.zeros(shape, np.int64)
+    _fill(lengths, word_lengths)
+    return characters, lengths
+
+
+def _pack_spelling(parts: Sequence[_Part], shape: tuple[int, int]) -> Spelling:
+    lengths = np.concatenate([part.word_lengths for part in parts])
     there = lengths > 0
-    places = torch.zeros(len(lengths) + 1, dtype=torch.long)
-    places[1:] = there.cumsum(0) * there
-    packed = Spelling.pack(torch.cat([part.characters for part in parts]), lengths[there], places)
-    return packed.characters, packed.n_words, packed.places
+    numbers = there.cumsum() * there
+    places = np.zeros(shape, np.int64)
+    _fill(places, np.split(numbers, np.cumsum([len(part.word_lengths) for part in parts])[:-1]))
+    characters = np.concatenate([part.characters for part in parts])
+    return Spelling.pack(torch.from_numpy(characters), torch.from_numpy(lengths[there]), torch.from_numpy(places))
+
+
+def _send_all(arrays: Sequence[_Numbers], device: torch.device) -> list[Tensor]:
+    """The arrays on the device, by one copy; from memory that a GPU can read by itself, so that nobody waits."""
+    sizes = [array.size for array in arrays]
+    staged = torch.empty(sum(sizes), dtype=torch.long, pin_memory=device.type == "cuda")
+    np.concatenate([array.ravel() for array in arrays], out=staged.numpy())
+    sent = staged.to(device, non_blocking=True).split(sizes)
+    return [part.view(array.shape) for part, array in zip(sent, arrays, strict=True)]
 
 
 def _send(tensor: Tensor, device: torch.device) -> Tensor:

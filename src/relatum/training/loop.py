@@ -20,7 +20,6 @@ from relatum.evaluation.metrics import Scores, evaluate
 from relatum.extractor.extractor import Extractor
 from relatum.models.build import count_parameters
 from relatum.models.checkpoint import load_model, save_model
-from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.training import provenance
 from relatum.training.batches import Batches, cut_long
@@ -32,6 +31,7 @@ from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.history import Evaluation, Progress, selection_score
 from relatum.training.monitor import Log, Monitor
 from relatum.training.optimisation import Optimiser, learning_rate
+from relatum.training.recorded import Updates, make_recorder
 from relatum.training.sampler import Sampler
 from relatum.training.setup import make_model, set_up_device, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
@@ -111,6 +111,9 @@ class _Run:
         self._examples = examples
         self._batches = Batches(self._model, examples)
         self._optimiser = Optimiser(self._network.parameters(), self._config.training)
+        self._updates = Updates(
+            self._network, self._optimiser, self._config.training, monitor.say, make_recorder(self._model.device)
+        )
         self._fixed = fixed_hash(self._network)
         self._progress = Progress()
         self._unread: list[tuple[int, list[int], Tensor]] = []
@@ -155,10 +158,9 @@ class _Run:
         progress = self._progress
         batch = self._sampler.next()
         inputs, labels = self._batches.make(batch)
-        loss = joint_loss(self._network(inputs), labels, self._config.training).total
-        norm = self._optimiser.update(loss, progress.step + 1)
+        result = self._updates.update(inputs, labels, progress.step + 1)
         progress.step += 1
-        self._unread.append((progress.step, batch, torch.stack((loss.detach(), norm.detach()))))
+        self._unread.append((progress.step, batch, result))
         if len(self._unread) >= _UNREAD or time.monotonic() - self._last_read > _PATIENCE:
             self._read_losses()
 

@@ -1,0 +1,252 @@
+"""Updates of a network, which a GPU records once for each shape of batch and then replays.
+
+To start the many small kernels of an update takes a program several times as long as a GPU takes to run them. So the
+whole of it (forward, loss, backward, clipping, Adam) is recorded as a CUDA graph, which is started at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import accumulate
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from relatum.config import TrainingConfig
+from relatum.kernels.backend import select
+from relatum.kernels.md_gru.geometry import Geometry, make_geometry
+from relatum.layers.characters import PaddedSpelling
+from relatum.layers.md_rnn import MDRNN
+from relatum.models.inputs import ModelInputs
+from relatum.models.labels import Labels
+from relatum.models.losses import joint_loss
+from relatum.models.network import TableSequenceNetwork
+from relatum.training.optimisation import Optimiser
+
+_Parts = tuple[Tensor | None, ...]
+_Key = tuple[tuple[torch.dtype, torch.Size] | None, ...]
+
+MAX_RECORDINGS = 128
+"""A recording takes some megabytes of a GPU; batches of yet other shapes are not recorded."""
+_ALIGNED = 256
+"""Bytes; where a tensor begins in memory that several share."""
+
+
+class Recorder(Protocol):
+    """Writes down what is done on a device."""
+
+    def ready(self) -> AbstractContextManager[None]:
+        """A block within which steps are made, recorded and replayed."""
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        """Record a step without making it. What comes back makes it, and gives a copy of its result."""
+
+
+class GraphRecorder:
+    """Records CUDA graphs.
+
+    They share their memory: no two are ever replayed at once, and nothing that one leaves there is read after another.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Work within the block comes after what was started before it, and before what is started after it.
+
+        Steps that are not recorded have the same stream: what autograd keeps of one must not tie a recording to
+        another stream.
+        """
+        outside = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(outside)
+        with torch.cuda.stream(self._stream):
+            yield
+        outside.wait_stream(self._stream)
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                result = step()
+        except Exception:
+            self._recover()
+            raise
+
+        def replay() -> Tensor:
+            graph.replay()
+            return result.clone()
+
+        return replay
+
+    def _recover(self) -> None:
+        """After a recording that broke off, torch may still wait for its end before it draws random numbers."""
+        graph = torch.cuda.CUDAGraph()
+        with suppress(Exception), torch.cuda.stream(self._stream):
+            graph.capture_begin()
+            try:
+                torch.zeros(1, device=self._device)
+            finally:
+                graph.capture_end()
+
+
+def make_recorder(device: torch.device) -> Recorder | None:
+    """What records updates on a device; None where nothing is recorded."""
+    return GraphRecorder(device) if device.type == "cuda" else None
+
+
+class Updates:
+    """Makes the updates of a network, and records those that can be.
+
+    A batch of a new shape is made step by step, which also compiles what there is to compile; the second one of that
+    shape is recorded, and from then on replayed. Random numbers are the same either way, and no result depends on what
+    was recorded when. What the network is set to (dropout, precision, backend) is part of a recording: other settings
+    need another `Updates`.
+    """
+
+    def __init__(
+        self,
+        network: TableSequenceNetwork,
+        optimiser: Optimiser,
+        config: TrainingConfig,
+        say: Callable[[str], None],
+        recorder: Recorder | None,
+    ) -> None:
+        self._network, self._optimiser, self._config = network, optimiser, config
+        self._say, self._recorder = say, recorder
+        self._seen: set[_Key] = set()
+        self._recordings: dict[_Key, tuple[_Parts, Callable[[], Tensor]]] = {}
+        self._geometries: list[Geometry] = []
+        self._room = _Room()
+        self._failed = False
+        self.seconds_recording = 0.0
+
+    @property
+    def n_recordings(self) -> int:
+        return len(self._recordings)
+
+    def update(self, inputs: ModelInputs, labels: Labels, step: int) -> Tensor:
+        """Change the weights once; the answer is the loss and the norm of its gradients, still on their device."""
+        recorder = self._recorder
+        if recorder is None:
+            self._optimiser.set_rate(step)
+            return self._make(inputs, labels)
+        with recorder.ready():
+            self._optimiser.set_rate(step)
+            parts = _take_apart(inputs, labels)
+            if parts is None:
+                return self._make(inputs, labels)
+            key = tuple(None if part is None else (part.dtype, part.shape) for part in parts)
+            if key not in self._recordings and not self._record(recorder, key, parts):
+                return self._make(inputs, labels)
+            kept, replay = self._recordings[key]
+            _copy(parts, kept)
+            return replay()
+
+    def _make(self, inputs: ModelInputs, labels: Labels) -> Tensor:
+        loss = joint_loss(self._network(inputs), labels, self._config).total
+        self._optimiser.differentiate(loss)
+        norm = self._optimiser.apply()
+        return torch.stack((loss.detach(), norm.detach()))
+
+    def _record(self, recorder: Recorder, key: _Key, parts: _Parts) -> bool:
+        """Record updates of a shape, where it is time to; false where this one must be made as it is."""
+        if key not in self._seen:
+            self._seen.add(key)
+            return False
+        if self._failed or len(self._recordings) >= MAX_RECORDINGS:
+            return False
+        start = time.perf_counter()
+        kept = self._room.like(parts)
+        inputs, labels = _put_together(kept)
+        try:
+            with self._optimiser.recording():
+                replay = recorder.record(lambda: self._make(inputs, labels))
+        except Exception as error:  # whatever it is, the update can still be made without it
+            self._failed = True
+            why = (str(error) or type(error).__name__).splitlines()[0]
+            self._say(
+                f"an update could not be recorded as a CUDA graph ({why}); those of its shape and of new ones are made "
+                "without, which is slower"
+            )
+            return False
+        self._recordings[key] = kept, replay
+        self._geometries += _find_geometries(self._network, inputs.mask)
+        self.seconds_recording += time.perf_counter() - start
+        return True
+
+
+def _take_apart(inputs: ModelInputs, labels: Labels) -> _Parts | None:
+    """The tensors of a batch; None where an update with them cannot be recorded."""
+    spelling = inputs.spelling
+    if not isinstance(spelling, PaddedSpelling | None):
+        return None
+    parts = (
+        inputs.mask,
+        inputs.words,
+        None if spelling is None else spelling.characters,
+        None if spelling is None else spelling.lengths,
+        inputs.vectors,
+        inputs.attention_maps,
+        labels.entity_tags,
+        labels.relation_tags,
+    )
+    return None if any(part is not None and part.requires_grad for part in parts) else parts
+
+
+def _put_together(parts: _Parts) -> tuple[ModelInputs, Labels]:
+    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags = parts
+    assert mask is not None
+    assert entity_tags is not None
+    assert relation_tags is not None
+    spelling = None if characters is None or lengths is None else PaddedSpelling(characters, lengths)
+    return ModelInputs(mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags)
+
+
+def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:
+    """What recordings of the plain wavefront read. It is kept by a cache, which may forget it; they must not."""
+    layers = [layer for layer in network.modules() if isinstance(layer, MDRNN)]
+    return [
+        make_geometry(mask.shape[1], mask.device, bool(layer.spec.recurrent))
+        for layer in layers
+        if select(
+            mask.device.type,
+            layer.spec,
+            network.table_dtype or layer.input.dtype,
+            layer.input.shape[2] // layer.spec.n_parts,
+        )
+        == "wavefront"
+    ]
+
+
+def _copy(parts: _Parts, to: _Parts) -> None:
+    for part, place in zip(parts, to, strict=True):
+        if part is not None and place is not None:
+            place.copy_(part)
+
+
+class _Room:
+    """Memory for what recordings read; it is filled for one at a time, so that all have the same."""
+
+    def __init__(self) -> None:
+        self._memory: Tensor | None = None
+
+    def like(self, parts: Sequence[Tensor | None]) -> _Parts:
+        """Room for tensors of the same shapes and types."""
+        there = [part for part in parts if part is not None]
+        ends = list(accumulate(-(-part.nbytes // _ALIGNED) * _ALIGNED for part in there))
+        if self._memory is None or len(self._memory) < ends[-1]:
+            # Earlier recordings keep the memory that they have; that doubles each time, so that little is wasted.
+            size = max(ends[-1], 2 * (0 if self._memory is None else len(self._memory)))
+            self._memory = torch.empty(size, dtype=torch.uint8, device=there[0].device)
+        starts = iter((0, *ends))
+        return tuple(None if part is None else _carve(self._memory, next(starts), part) for part in parts)
+
+
+def _carve(memory: Tensor, start: int, like: Tensor) -> Tensor:
+    return memory[start : start + like.nbytes].view(like.dtype).view(like.shape)

@@ -1,0 +1,187 @@
+"""Recorded updates without a GPU: a recorder that only pretends stands in for CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from relatum.config import Config
+from relatum.kernels.backend import use_backend
+from relatum.kernels.md_gru.geometry import make_geometry
+from relatum.models.model import Model
+from relatum.training import recorded
+from relatum.training.batches import Batches
+from relatum.training.corpus import TrainingData
+from relatum.training.folder import RunRecord
+from relatum.training.optimisation import Optimiser
+from relatum.training.recorded import Recorder, Updates, make_recorder
+from relatum.training.setup import make_model
+from relatum.types import Example
+
+Start = Callable[[Config], tuple[TrainingData, RunRecord]]
+CPU = torch.device("cpu")
+ORDER = ([0], [3, 1], [0], [2], [3, 1], [2], [0], [4, 5, 6], [3, 1], [6, 5, 4], [0], [4, 5, 6])
+
+
+class Pretended:
+    """As a graph does, it makes the step when it is replayed, from what then stands in the memory it was given."""
+
+    def __init__(self) -> None:
+        self.n_recorded = self.n_replayed = 0
+        self._open = False
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        assert not self._open
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        assert self._open
+        self.n_recorded += 1
+
+        def replay() -> Tensor:
+            self.n_replayed += 1
+            return step()
+
+        return replay
+
+
+class Broken:
+    """A recorder for which nothing works."""
+
+    n_tries = 0
+
+    def ready(self) -> nullcontext[None]:
+        return nullcontext()
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        del step
+        self.n_tries += 1
+        raise RuntimeError("operation not permitted when stream is capturing\nand much more")
+
+
+class Run:
+    """A tiny network and its updates; the same each time it is made."""
+
+    def __init__(self, start: Start, config: Config, recorder: Recorder | None) -> None:
+        data, _ = start(config)
+        self.model, _ = make_model(data, config, CPU)
+        self.said: list[str] = []
+        self.batches = Batches(self.model, data.train, in_sizes=True)
+        self.updates = make_updates(self.model, self.said, recorder)
+
+    def make(self, order: Sequence[Sequence[int]] = ORDER) -> list[Tensor]:
+        torch.manual_seed(1)
+        return [self.updates.update(*self.batches.make(batch), step) for step, batch in enumerate(order, 1)]
+
+
+def make_updates(model: Model, said: list[str], recorder: Recorder | None) -> Updates:
+    model.network.train()
+    config = model.config.training
+    return Updates(model.network, Optimiser(model.network.parameters(), config), config, said.append, recorder)
+
+
+def assert_same(one: Run, two: Run, results: list[Tensor], others: list[Tensor]) -> None:
+    assert torch.equal(torch.stack(results), torch.stack(others))
+    for name, tensor in one.model.network.state_dict().items():
+        assert torch.equal(two.model.network.state_dict()[name], tensor), name
+
+
+def test_recorded_updates_equal_those_made_one_by_one(start: Start, tiny: Callable[..., Config]) -> None:
+    """Dropout, the rates of the warm-up and different shapes included."""
+    recorder = Pretended()
+    plain, recording = Run(start, tiny(), None), Run(start, tiny(), recorder)
+    wanted, found = plain.make(), recording.make()
+    assert_same(plain, recording, wanted, found)
+    shapes = {tuple(recording.batches.make(batch)[0].mask.shape) for batch in ORDER}
+    assert len(shapes) >= 3
+    assert recorder.n_recorded == recording.updates.n_recordings > 0
+    assert recorder.n_replayed > recorder.n_recorded
+    assert not recording.said
+    assert recording.updates.seconds_recording > 0
+
+
+def test_first_batch_of_a_shape_is_made_and_the_second_recorded(start: Start, tiny: Callable[..., Config]) -> None:
+    recorder = Pretended()
+    run = Run(start, tiny(), recorder)
+    run.make([[0]])
+    assert (recorder.n_recorded, recorder.n_replayed) == (0, 0)
+    run.make([[0]])
+    assert (recorder.n_recorded, recorder.n_replayed) == (1, 1)
+    run.make([[0], [0, 1]])
+    assert (recorder.n_recorded, recorder.n_replayed) == (1, 2)
+
+
+def test_loss_and_norm_are_the_answer(start: Start, tiny: Callable[..., Config]) -> None:
+    run = Run(start, tiny("training.clip_norm=1e9"), None)
+    (result,) = run.make([[0, 1]])
+    assert result.shape == (2,)
+    assert not result.requires_grad
+    norms = [parameter.grad.norm() for parameter in run.model.network.parameters() if parameter.grad is not None]
+    torch.testing.assert_close(result[1], torch.stack(norms).norm())
+
+
+def test_recording_that_fails_is_said_once_and_loses_nothing(start: Start, tiny: Callable[..., Config]) -> None:
+    recorder = Broken()
+    plain, broken = Run(start, tiny(), None), Run(start, tiny(), recorder)
+    assert_same(plain, broken, plain.make(), broken.make())
+    (said,) = broken.said
+    assert "could not be recorded" in said
+    assert "(operation not permitted when stream is capturing)" in said
+    assert recorder.n_tries == 1
+    assert not broken.updates.n_recordings
+
+
+def test_no_more_than_so_many_shapes_are_recorded(
+    start: Start, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "MAX_RECORDINGS", 1)
+    recorder = Pretended()
+    plain, recording = Run(start, tiny(), None), Run(start, tiny(), recorder)
+    assert_same(plain, recording, plain.make(), recording.make())
+    assert recorder.n_recorded == 1
+
+
+def test_what_the_cpu_must_read_is_not_recorded(start: Start, tiny: Callable[..., Config]) -> None:
+    """Words that are so long that they are packed."""
+    recorder = Pretended()
+    run = Run(start, tiny(), recorder)
+    example = run.batches._examples[0]
+    words = ("x" * 100, *example.sentence.words[1:])
+    run.batches = Batches(run.model, [Example(type(example.sentence)(words), example.gold)], in_sizes=True)
+    run.make([[0]] * 3)
+    assert not recorder.n_recorded
+
+
+def test_features_that_are_learned_are_not_recorded(start: Start, tiny: Callable[..., Config]) -> None:
+    run = Run(start, tiny(), None)
+    inputs, labels = run.batches.make([0])
+    for requires_grad in (False, True):
+        vectors = torch.zeros(1, inputs.mask.shape[1], 3, requires_grad=requires_grad)
+        parts = recorded._take_apart(replace(inputs, vectors=vectors), labels)
+        assert (parts is None) == requires_grad
+
+
+def test_what_a_wavefront_reads_outlives_the_cache(start: Start, tiny: Callable[..., Config]) -> None:
+    run = Run(start, tiny(), Pretended())
+    for backend, is_read in (("reference", False), ("wavefront", True)):
+        run.updates = make_updates(run.model, run.said, Pretended())
+        with use_backend(backend):
+            make_geometry.cache_clear()
+            run.make([[4]] * 3)
+            kept = run.updates._geometries
+            assert bool(kept) == is_read
+            assert make_geometry.cache_info().currsize == int(is_read)  # kept are those that were used, and no others
+
+
+def test_nothing_is_recorded_on_a_cpu() -> None:
+    assert make_recorder(CPU) is None
