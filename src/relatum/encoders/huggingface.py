@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -45,6 +47,7 @@ class HuggingFaceEncoder:
         self._config = config
         self._want_maps = want_maps
         self.device = torch.device("cpu")
+        self._in_tf32 = False
 
     @classmethod
     def load(cls, folder: Path, config: EncoderConfig, want_maps: bool = True) -> HuggingFaceEncoder:
@@ -86,7 +89,7 @@ class HuggingFaceEncoder:
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
-        return [len(self._tokenizer.cut(word)) for word in words]
+        return list(map(len, map(self._tokenizer.cut, words)))
 
     def to(self, device: torch.device | str) -> HuggingFaceEncoder:
         self.device = torch.device(device)
@@ -94,11 +97,21 @@ class HuggingFaceEncoder:
         return self
 
     def narrow(self, dtype: torch.dtype) -> None:
-        """Compute in another precision, and give features in it, from now on."""
-        self._backbone.to(dtype)
+        """Compute products in another precision from now on; features keep theirs.
+
+        On a GPU that is TF32 in any case: it is as fast as this encoder can use, and rounds an eighth as much as bf16.
+        """
+        if self.device.type == "cuda":
+            self._in_tf32 = True
+        else:
+            self._backbone.narrow(dtype)
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+        with _products_in_tf32() if self._in_tf32 else nullcontext():
+            return self._encode(sentences)
+
+    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
@@ -133,7 +146,7 @@ class HuggingFaceEncoder:
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         rows, owners = [], []
         for words in sentences:
-            cut = [self._tokenizer.cut(word) for word in words]
+            cut = list(map(self._tokenizer.cut, words))
             owner = [i for i, pieces in enumerate(cut) for _ in pieces]
             self._check(len(owner))
             rows.append([*prefix, *chain.from_iterable(cut), *suffix])
@@ -143,7 +156,7 @@ class HuggingFaceEncoder:
             [part + [filler] * (longest - len(part)) for part in parts]
             for parts, filler in ((rows, self._backbone.padding), (owners, _NO_PIECE))
         ]
-        both = torch.tensor(filled, dtype=torch.long)
+        both = torch.from_numpy(np.array(filled, dtype=np.int64))  # torch reads lists at a third of the speed
         if self.device.type == "cuda":
             both = both.pin_memory()  # else the copy would wait for all that the GPU has still to do
         pieces, words_of_pieces = both.to(self.device, non_blocking=True)
@@ -155,3 +168,14 @@ class HuggingFaceEncoder:
                 f"a sentence of {n_pieces} pieces is longer than the encoder can read ({self.max_pieces}); "
                 "read it in windows"
             )
+
+
+@contextmanager
+def _products_in_tf32() -> Iterator[None]:
+    """Within the block, a GPU multiplies float32 with as many bits as its tensor cores take."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

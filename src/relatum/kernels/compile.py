@@ -26,11 +26,13 @@ _NATIVE = ("-march=native",)
 _DIGEST = hashlib.sha256().digest_size
 _CURE = "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name it in the variable CXX"
 
+AMX = frozenset({"avx512_bf16", "amx_tile", "amx_bf16"})
+"""What a CPU has that multiplies matrices of bfloat16."""
 _V3 = frozenset("avx2 bmi1 bmi2 f16c fma abm movbe".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 VARIANTS: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {
     "x86-64-v4-amx": (
-        _V4 | {"avx512_bf16", "amx_tile", "amx_bf16"},
+        _V4 | AMX,
         ("-march=x86-64-v4", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
     ),
     "x86-64-v4": (_V4, ("-march=x86-64-v4",)),
@@ -45,15 +47,18 @@ class CompileError(RelatumError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """C++ in a folder, of which one file is compiled; the others are its headers.
+    """C++ in a folder, of which one file is compiled; the others are its headers, and so are those in `shared` folders.
 
-    `parts` are flags that leave something out, to save time; what is shipped has everything.
+    `parts` are flags that leave something out, to save time; what is shipped has everything. On a CPU without what it
+    `needs` it is of no use.
     """
 
     folder: Path
     main: str
     flags: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    shared: tuple[Path, ...] = ()
+    needs: frozenset[str] = frozenset()
 
     def shipped(self, variant: str) -> Path:
         """Where a binary lies that came with the package."""
@@ -64,6 +69,9 @@ def can_load(source: Source) -> tuple[bool, str]:
     """Whether the code can run here, and why or why not; nothing is compiled."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False, f"it is made for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
+    lacking = source.needs - cpu_flags()
+    if lacking:
+        return False, f"it needs a CPU with {', '.join(sorted(lacking))}"
     shipped = _find_shipped(source)
     if shipped is not None:
         return True, f"compiled code that came with the package, {shipped.name}"
@@ -115,6 +123,7 @@ def compile_source(source: Source, compiler: str, target: tuple[str, ...], binar
         *target,
         *source.flags,
         *source.parts,
+        *(f"-I{folder}" for folder in source.shared),
         str(source.folder / source.main),
         "-o",
         str(binary),
@@ -172,7 +181,7 @@ def _name(source: Source, compiler: str) -> str:
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
     parts = [compiler.encode(), version, " ".join((*_FLAGS, *_NATIVE, *source.flags, *source.parts)).encode()]
     parts.append(" ".join(sorted(cpu_flags())).encode())
-    for file in sorted(source.folder.iterdir()):
+    for file in (file for folder in (source.folder, *source.shared) for file in sorted(folder.iterdir())):
         if file.suffix in (".cpp", ".h"):
             parts += [file.name.encode(), file.read_bytes()]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:32]

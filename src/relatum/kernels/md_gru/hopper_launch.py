@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ _ROWS = 64
 _UNITS = (16, 32, 64)
 """Hidden units that a program may have."""
 _MIN_WIDTH, _MAX_WIDTH = 17, 128
+_RELEASE = "3.6."
+"""Of Triton: the language of these kernels is experimental, and changes from release to release."""
 _SPARE = 1024
 """Bytes of a program's memory that are not ours."""
 
@@ -46,7 +49,8 @@ def _is_hopper(device: torch.device) -> bool:
     return (
         device.type == "cuda"
         and torch.cuda.get_device_capability(device)[0] == 9
-        and importlib.util.find_spec("triton.experimental.gluon") is not None
+        and importlib.util.find_spec("triton") is not None
+        and version("triton").startswith(_RELEASE)
     )
 
 
@@ -182,7 +186,7 @@ def _division(plan: Plan) -> dict[str, Any]:
         "UNITS": plan.units,
         "ONE_TILE": plan.n_tiles == 1,
         "ROWS": _ROWS,
-        "SENTENCES": inner_width(plan.n_lanes * plan.n_rounds),
+        "SENTENCES": max(32, 1 << (plan.n_lanes * plan.n_rounds - 1).bit_length()),
         "num_warps": 8,
         # Programs that wait for each other must all be running.
         "launch_cooperative_grid": plan.n_slices > 1,

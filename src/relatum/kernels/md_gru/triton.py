@@ -39,7 +39,9 @@ def explain(device: str | None) -> tuple[bool, str]:
         return False, "it needs a CUDA device"
     if torch.cuda.get_device_capability() < (8, 0):
         return False, "it needs a GPU of compute capability 8.0 or more"
-    return True, "the whole scan of a layer in one kernel, on a CUDA device"
+    written_for_it = hopper.serves(100, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
+    more = "; in half precision one written for this GPU" if written_for_it else ""
+    return True, f"the whole scan of a layer in one kernel, on a CUDA device{more}"
 
 
 def find_refusal(width: int, spec: CellSpec, dtype: torch.dtype) -> str | None:

@@ -140,8 +140,11 @@ def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, coop
     if not cooperates:
         return projected.new_zeros(shape)
     own = _all_bits(n_written, padded_width(width), projected.dtype, projected.device)
-    real = torch.nn.functional.pad((mask.unsqueeze(2) & mask.unsqueeze(1)).flatten().to(own.dtype), (0, 1))
-    return (real.view(-1, 1, 1) * own.expand(1, *shape[1:])).view(projected.dtype)
+    states = own.new_empty(shape)
+    real = (mask.unsqueeze(2) & mask.unsqueeze(1)).view(-1, 1, 1)
+    torch.mul(real, own.expand(1, *shape[1:]), out=states[:-1])
+    states[-1:].zero_()
+    return states.view(projected.dtype)
 
 
 @lru_cache(maxsize=64)

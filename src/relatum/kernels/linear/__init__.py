@@ -1,0 +1,1 @@
+"""Products with weights that never change, for CPUs that multiply matrices of bfloat16."""

@@ -1,0 +1,108 @@
+"""Products with frozen weights on a CPU's matrix unit, with two numbers of bfloat16 for each one of float32.
+
+See `native/linear.cpp`. What the unit multiplies has 16 bits so, and errors are a hundredth of those of bfloat16.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from relatum.errors import RelatumError
+from relatum.kernels.compile import AMX, CompileError, Source, cpu_flags, load
+from relatum.kernels.md_gru.cpu import _openmp
+
+_log = logging.getLogger(__name__)
+
+_KERNELS = Path(__file__).parent.parent
+SOURCE = Source(_KERNELS / "linear/native", "linear.cpp", shared=(_KERNELS / "md_gru/native",), needs=AMX)
+
+_TILE, _DEPTH = 16, 32
+"""The columns of a tile of weights, and how many values of each it holds."""
+
+
+@cache
+def is_available(source: Source = SOURCE) -> bool:
+    """Whether this CPU has such a unit and the code for it; says so where the unit is there and the code is not."""
+    if not source.needs <= cpu_flags():
+        return False
+    try:
+        _library(source)
+    except CompileError as error:
+        _log.warning("the encoder's products are computed in float32, which is slower: %s", error)
+        return False
+    return True
+
+
+def pack(weight: Tensor) -> Tensor:
+    """The weights of a layer, (outputs, inputs), as `multiply` reads them: both parts, tile by tile.
+
+    A tile is 16 pairs of inputs by 16 outputs, the two of a pair side by side. Of two columns of tiles, the high parts
+    of both and the low parts of both follow each other, step by step.
+    """
+    if weight.dtype != torch.float32 or weight.device.type != "cpu":
+        raise RelatumError(
+            f"weights to pack must be float32 on the CPU, and these are {weight.dtype} on {weight.device}"
+        )
+    weight = weight.detach()
+    n_outputs, n_inputs = weight.shape
+    weight = pad(weight, (0, -n_inputs % _DEPTH, 0, -n_outputs % _TILE))
+    high = weight.bfloat16()
+    parts = torch.stack([high, (weight - high.float()).bfloat16()])
+    # (part, column of tiles, step, pair, output, one of the pair)
+    tiles = parts.view(2, -1, _TILE, weight.shape[1] // _DEPTH, _DEPTH // 2, 2).permute(0, 1, 3, 4, 2, 5)
+    n_paired = tiles.shape[1] // 2 * 2
+    paired = tiles[:, :n_paired].unflatten(1, (-1, 2)).permute(1, 3, 0, 2, 4, 5, 6)
+    last = tiles[:, n_paired:].permute(1, 2, 0, 3, 4, 5)
+    return torch.cat([paired.flatten(), last.flatten()])
+
+
+def multiply(
+    values: Tensor, packed: Tensor, bias: Tensor, gelu: bool = False, source: Source = SOURCE, n_threads: int = 0
+) -> Tensor:
+    """The product of values, (…, inputs), with packed weights, plus the bias, (outputs); and then its exact GELU.
+
+    Values must be finite. Threads are as many as torch has unless told; results do not depend on their number.
+    """
+    n_inputs, n_outputs = values.shape[-1], bias.shape[0]
+    n_packed = 2 * (n_inputs + -n_inputs % _DEPTH) * (n_outputs + -n_outputs % _TILE)
+    if {values.dtype, bias.dtype} != {torch.float32} or packed.numel() != n_packed:
+        raise RelatumError(
+            f"values of {n_inputs} inputs in {values.dtype} and a bias of {n_outputs} outputs in {bias.dtype} do not go "
+            f"with {packed.numel()} packed weights: all must be float32, and of the layer that was packed"
+        )
+    values, bias = values.contiguous(), bias.contiguous()
+    results = values.new_empty(*values.shape[:-1], n_outputs)
+    failed = _library(source).relatum_linear(
+        values.data_ptr(),
+        packed.data_ptr(),
+        bias.data_ptr(),
+        results.data_ptr(),
+        values.shape[:-1].numel(),
+        n_inputs,
+        n_outputs,
+        gelu,
+        n_threads or torch.get_num_threads(),
+    )
+    if failed:
+        raise MemoryError("a product found no memory for its buffers")
+    return results
+
+
+@cache
+def _library(source: Source) -> ctypes.CDLL:
+    library = load(source)
+    if not library.relatum_linear_allowed():
+        raise CompileError(f"{source.main} cannot run: the system does not let this process use the CPU's matrix unit")
+    library.relatum_linear.argtypes = [*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 5]
+    openmp = _openmp()
+    if openmp is not None:
+        names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
+        library.relatum_use_threads(*(ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names))
+    return library
