@@ -9,6 +9,7 @@ import ctypes
 import logging
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +28,14 @@ _TILE, _DEPTH = 16, 32
 """The columns of a tile of weights, and how many values of each it holds."""
 
 
+class Packed(NamedTuple):
+    """Weights of a layer, as `multiply` reads them."""
+
+    tiles: Tensor
+    n_inputs: int
+    n_outputs: int
+
+
 @cache
 def is_available(source: Source = SOURCE) -> bool:
     """Whether this CPU has such a unit and the code for it; says so where the unit is there and the code is not."""
@@ -40,8 +49,8 @@ def is_available(source: Source = SOURCE) -> bool:
     return True
 
 
-def pack(weight: Tensor) -> Tensor:
-    """The weights of a layer, (outputs, inputs), as `multiply` reads them: both parts, tile by tile.
+def pack(weight: Tensor) -> Packed:
+    """Put the weights of a layer, (outputs, inputs), in order: both parts, tile by tile.
 
     A tile is 16 pairs of inputs by 16 outputs, the two of a pair side by side. Of two columns of tiles, the high parts
     of both and the low parts of both follow each other, step by step.
@@ -58,37 +67,38 @@ def pack(weight: Tensor) -> Tensor:
     # (part, column of tiles, step, pair, output, one of the pair)
     tiles = parts.view(2, -1, _TILE, weight.shape[1] // _DEPTH, _DEPTH // 2, 2).permute(0, 1, 3, 4, 2, 5)
     n_paired = tiles.shape[1] // 2 * 2
-    paired = tiles[:, :n_paired].unflatten(1, (-1, 2)).permute(1, 3, 0, 2, 4, 5, 6)
+    paired = tiles[:, :n_paired].unflatten(1, (n_paired // 2, 2)).permute(1, 3, 0, 2, 4, 5, 6)
     last = tiles[:, n_paired:].permute(1, 2, 0, 3, 4, 5)
-    return torch.cat([paired.flatten(), last.flatten()])
+    return Packed(torch.cat([paired.flatten(), last.flatten()]), n_inputs, n_outputs)
 
 
 def multiply(
-    values: Tensor, packed: Tensor, bias: Tensor, gelu: bool = False, source: Source = SOURCE, n_threads: int = 0
+    values: Tensor, packed: Packed, bias: Tensor | None = None, gelu: bool = False, source: Source = SOURCE
 ) -> Tensor:
-    """The product of values, (…, inputs), with packed weights, plus the bias, (outputs); and then its exact GELU.
+    """The product of values, (…, inputs), with packed weights, plus the bias, (outputs), and then its exact GELU.
 
-    Values must be finite. Threads are as many as torch has unless told; results do not depend on their number.
+    Values must be finite. Threads are as many as torch has; results do not depend on their number.
     """
-    n_inputs, n_outputs = values.shape[-1], bias.shape[0]
-    n_packed = 2 * (n_inputs + -n_inputs % _DEPTH) * (n_outputs + -n_outputs % _TILE)
-    if {values.dtype, bias.dtype} != {torch.float32} or packed.numel() != n_packed:
+    tiles, n_inputs, n_outputs = packed
+    if values.shape[-1] != n_inputs or (bias is not None and len(bias) != n_outputs):
+        sizes = f"{values.shape[-1]} inputs" + ("" if bias is None else f" and a bias of {len(bias)}")
+        raise RelatumError(f"{sizes}: the weights were packed for {n_inputs} inputs and {n_outputs} outputs")
+    if not values.is_cpu or values.dtype != torch.float32 or (bias is not None and bias.dtype != torch.float32):
         raise RelatumError(
-            f"values of {n_inputs} inputs in {values.dtype} and a bias of {n_outputs} outputs in {bias.dtype} do not go "
-            f"with {packed.numel()} packed weights: all must be float32, and of the layer that was packed"
+            "packed weights multiply values of float32 on the CPU, with a bias of float32, and no others"
         )
-    values, bias = values.contiguous(), bias.contiguous()
-    results = values.new_empty(*values.shape[:-1], n_outputs)
+    values, bias = values.contiguous(), None if bias is None else bias.contiguous()
+    results = torch.empty((*values.shape[:-1], n_outputs))
     failed = _library(source).relatum_linear(
         values.data_ptr(),
-        packed.data_ptr(),
-        bias.data_ptr(),
+        tiles.data_ptr(),
+        None if bias is None else bias.data_ptr(),
         results.data_ptr(),
-        values.shape[:-1].numel(),
+        values.numel() // n_inputs,
         n_inputs,
         n_outputs,
         gelu,
-        n_threads or torch.get_num_threads(),
+        torch.get_num_threads(),
     )
     if failed:
         raise MemoryError("a product found no memory for its buffers")

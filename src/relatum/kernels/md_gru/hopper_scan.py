@@ -1,16 +1,16 @@
-"""The forward scan for GPUs of compute capability 9, in half precision, with layouts and memory chosen by hand.
+"""The scans for GPUs of compute capability 9, in half precision, with layouts and memory chosen by hand.
 
 It divides the work as `triton_scan` does, and waits for neighbours in the same way. What differs:
 
 - A thread has the same rows and hidden units in all it computes, so that nothing moves between threads but the states
   of the neighbours, which go through shared memory once, on their way to the tensor cores.
-- The product has the six columns of a unit that depend on neighbours; the order of its columns is such that a thread is
-  left with all values of four units or so next to each other.
+- A product has the six values of a unit that depend on neighbours, four and two; the order of its columns is such that
+  a thread is left with all values of the units that are its own.
 - Sentences follow each other in the same rows: when row i has gone through a table, it begins with row i of the next,
   while the rows below are still in the table before. So no row waits for the longest anti-diagonal to pass.
 
-The units of a slice come first in what a program reads of a neighbour, whichever slice it is, and the others after
-them in a circle: what it needs of its own units is then at the same place in all programs.
+Forward, the units of a slice come first in what a program reads of a neighbour, whichever slice it is, and the others
+after them in a circle: what it needs of its own units is then at the same place in all programs.
 """
 
 # Triton reads this source itself: its functions have no types, and what is constant is spelt in capitals.
