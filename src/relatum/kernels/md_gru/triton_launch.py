@@ -51,7 +51,7 @@ def scan_forward(
             _layer_constants(form, below, cells, width),
         )
         return states[..., :width], gates
-    plan = _plan(*mask.shape, width, form, projected.dtype, device)
+    plan = _plan(*mask.shape, width, form, projected.dtype, device, _is_exact(cells))
     states = _unwritten(projected, mask, width, width, plan.cooperates)
     forward_kernel[(plan.n_programs,)](
         projected,
@@ -105,7 +105,7 @@ def scan_back(
             _layer_constants(form, below, cells, width),
         )
         return grad_projected, grad_cells, neighbours
-    plan = _plan(*mask.shape, width, form, states.dtype, device)
+    plan = _plan(*mask.shape, width, form, states.dtype, device, _is_exact(cells))
     total = torch.promote_types(states.dtype, torch.float32)
     size = plan.n_groups * len(form.directions) * 2 * plan.n_tiles * _ROWS * n_sides
     owed = torch.zeros(size * plan.n_slices * padded_width(width), dtype=total, device=states.device)
@@ -166,6 +166,8 @@ class _Plan:
     n_slices: int
     n_programs: int
     resident: bool
+    split: bool = False
+    """Whether products in float32 are made of three in TF32, of the upper and the lower bits; which is exact enough."""
 
     @property
     def cooperates(self) -> bool:
@@ -173,31 +175,41 @@ class _Plan:
 
 
 @lru_cache(maxsize=1024)
-def _plan(n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device) -> _Plan:
-    plans = [_divide(n_batch, n_words, width, form, dtype, device, units) for units in _UNITS]
-    # A tile of twice as many units takes about half as long again.
-    kept = [plan for plan in plans if plan is not None]
-    return (
-        min(kept, key=lambda plan: plan.n_tiles * (plan.units + 16)) if kept else _alone(n_batch, n_words, width, form)
-    )
+def _plan(
+    n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device, exact: bool = True
+) -> _Plan:
+    size = n_batch, n_words, width, form, dtype, device
+    can_split = exact and dtype == torch.float32 and device.type == "cuda"
+    for split in (True, False) if can_split else (False,):
+        kept = [plan for units in _UNITS if (plan := _divide(*size, units, split)) is not None]
+        if kept:  # a tile of twice as many units takes about half as long again
+            return min(kept, key=lambda plan: plan.n_tiles * (plan.units + 16))
+    return _alone(n_batch, n_words, width, form)
 
 
 def _divide(
-    n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device, units: int
+    n_batch: int,
+    n_words: int,
+    width: int,
+    form: Form,
+    dtype: torch.dtype,
+    device: torch.device,
+    units: int,
+    split: bool,
 ) -> _Plan | None:
     """Programs that keep their weights; None where these do not fit, or too few programs could run at once."""
     n_slices, n_directions = -(-width // units), len(form.directions)
     n_groups = _n_processors(device) // (n_slices * n_directions)
     # Programs that wait for each other must all be running, which an interpreter does not do.
     alone = n_slices > 1 and device.type != "cuda"
-    fits = _n_bytes(width, form.spec, dtype, units) <= _memory(device)
+    fits = _n_bytes(width, form.spec, dtype, units, split) <= _memory(device)
     if units > padded_width(width) or not fits or not n_groups or alone:
         return None
     wanted = -(-n_batch // max(1, _ROWS // max(1, n_words)))
     per_group = -(-n_batch // min(wanted, n_groups))
     n_groups = -(-n_batch // per_group)
     n_tiles = -(-per_group * max(1, n_words) // _ROWS)
-    return _Plan(n_groups, per_group, n_tiles, units, n_slices, n_groups * n_directions * n_slices, True)
+    return _Plan(n_groups, per_group, n_tiles, units, n_slices, n_groups * n_directions * n_slices, True, split)
 
 
 def _alone(n_batch: int, n_words: int, width: int, form: Form) -> _Plan:
@@ -211,10 +223,15 @@ def fits(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -
     return device.type != "cuda" or _n_bytes(width, spec, dtype, _UNITS[0]) <= _memory(device)
 
 
-def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, units: int) -> int:
-    """What a program holds: its weights, and what the rows of a tile owe their neighbours, on its way out."""
-    n_inner = len(spec.recurrent) * padded_width(width)
-    return n_inner * VALUES * units * dtype.itemsize + _ROWS * n_inner * 4
+def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, units: int, split: bool = False) -> int:
+    """What a program holds: its weights, and what the rows of a tile owe their neighbours, on its way out.
+
+    Products that are split have both sides twice.
+    """
+    n_inner, n_values = len(spec.recurrent) * padded_width(width), VALUES * units
+    if split:
+        return 8 * (n_inner * n_values + _ROWS * max(n_inner, n_values))
+    return n_inner * n_values * dtype.itemsize + _ROWS * n_inner * 4
 
 
 @lru_cache(maxsize=16)
@@ -241,7 +258,6 @@ def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -
     """What the kernels are compiled for."""
     import triton.language as tl
 
-    exact = not cells.is_cuda or not torch.backends.cuda.matmul.allow_tf32
     constants = {
         **_layer_constants(form, below, cells, width),
         "ROWS": _ROWS,
@@ -251,11 +267,15 @@ def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -
         "COOPERATE": plan.cooperates,
         "ONE_TILE": plan.n_tiles == 1,
         "TOTAL": tl.float64 if cells.dtype == torch.float64 else tl.float32,
-        "PRECISION": "ieee" if exact else "tf32",
+        "PRECISION": "tf32x3" if plan.split else ("ieee" if _is_exact(cells) else "tf32"),
         "num_warps": 8,
         "num_stages": 1,
     }
     return {**constants, "launch_cooperative_grid": True} if plan.cooperates else constants
+
+
+def _is_exact(cells: Tensor) -> bool:
+    return not cells.is_cuda or not torch.backends.cuda.matmul.allow_tf32
 
 
 def _layer_constants(form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
