@@ -24,18 +24,23 @@ class CompiledCode(BuildHookInterface[Any]):
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "src"))
-        from relatum.kernels.compile import VARIANTS, Source, compile_source, find_compiler
+        from relatum.kernels.compile import AMX, VARIANTS, Source, compile_source, find_compiler
 
         compiler = find_compiler()
         if compiler is None:
             raise SystemExit("RELATUM_COMPILE=1 needs a C++ compiler: install g++, or name one in the variable CXX")
-        source = Source(root / "src/relatum/kernels/md_gru/native", "scan.cpp")
+        kernels = root / "src/relatum/kernels"
+        scan = Source(kernels / "md_gru/native", "scan.cpp")
+        linear = Source(kernels / "linear/native", "linear.cpp", shared=(scan.folder,), needs=AMX)
         self._made = Path(tempfile.mkdtemp())
-        for variant, (_, flags) in VARIANTS.items():
-            place = source.shipped(variant)
-            binary = self._made / place.name
-            compile_source(source, compiler, flags, binary)
-            build_data["force_include"][str(binary)] = str(place.relative_to(root / "src"))
+        for variant, (wanted, flags) in VARIANTS.items():
+            for source in (scan, linear):
+                if not source.needs <= wanted:
+                    continue
+                place = source.shipped(variant)
+                binary = self._made / place.name
+                compile_source(source, compiler, flags, binary)
+                build_data["force_include"][str(binary)] = str(place.relative_to(root / "src"))
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-linux_x86_64"
 

@@ -2,7 +2,8 @@
 
 Every backend must find in float32 the very entities and relations of the plain wavefront, in every sentence, one at a
 time and in batches; in bfloat16 it must score within 0.1 F1 of it. Then they take turns, and a row is the median. With
-batch 1 the extractor is called with one text after the other, as one tries it out; else all go through `pipe`.
+batch 1 the extractor is called with one text after the other, as one tries it out; else all go through `pipe`. A batch
+has no more sentences than fit into `--max-cells`, so that a larger `--batches` alone may change little.
 The data are `--data`, or conll04 in $RELATUM_DATA, or our own examples. Rows go to a JSON file with `--out`.
 """
 
@@ -53,6 +54,7 @@ class Row:
     backend: str
     precision: Precision
     batch: int
+    max_cells: int
     sentences_per_s: float
     ratio_to_wavefront: float
     ner_f1: float
@@ -128,6 +130,7 @@ def main() -> int:
     )
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32])
+    parser.add_argument("--max-cells", type=int, help="of the tables of a batch; as the model has it if not given")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sentences", type=int, help="only so many of the data")
     parser.add_argument("--out", type=Path, help="a JSON file for the rows")
@@ -141,7 +144,8 @@ def main() -> int:
     if device.type == "cpu" and "triton" in able:
         able.remove("triton")  # it would be interpreted
     extractors: dict[Precision, Extractor] = {
-        name: Extractor.from_pretrained(options.model, device, name) for name in {"fp32", *options.precisions}
+        name: Extractor.from_pretrained(options.model, device, name, max_cells=options.max_cells)
+        for name in {"fp32", *options.precisions}
     }
     base = System(BASE, "fp32", extractors["fp32"])
     systems = [base] + [
@@ -196,6 +200,7 @@ def main() -> int:
                     system.backend,
                     system.precision,
                     batch,
+                    system.extractor.max_cells,
                     round(speed, 2),
                     round(ratio, 2),
                     round(ner, 2),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from relatum.decoding.probabilities import Logits
-from relatum.decoding.relations import Opposite, decode_relations
+from relatum.decoding.relations import Opposite, decode_relations, decode_tables
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
 from relatum.tagging.table import Cells, Fill, TableTags
@@ -196,6 +196,27 @@ def test_relations_refuse_what_they_cannot_read() -> None:
         decode_relations(Logits(np.zeros((2, 2, 5))), (), tags, "no-relation")
     with pytest.raises(ValueError, match=r"X \[1, 3\) does not fit into a sentence of 2 words"):
         decode_relations(np.zeros((2, 2, 6)), (entity(0, 1), entity(1, 3)), tags, "no-relation")
+
+
+@given(formulations, st.lists(entity_lists(), min_size=1, max_size=4), st.sampled_from(OPPOSITES), seeds)
+def test_relations_of_a_batch_are_those_of_each_sentence(
+    tags: TableTags, entities: list[list[Entity]], opposite: Opposite, seed: int
+) -> None:
+    tables = np.stack([random_table(tags, (seed + number) % 2**32) for number in range(len(entities))])
+    found = decode_tables(tables, [N_WORDS] * len(entities), entities, tags, opposite)
+    for one, table, own in zip(found, tables, entities, strict=True):
+        expected = by_the_ballot(table, own, tags, opposite)
+        assert one == tuple(relation for relation, _ in expected)
+        assert [relation.score for relation in one] == pytest.approx([score for _, score in expected])
+
+
+def test_relations_of_a_sentence_with_very_many_entities_in_a_batch_are_found_too() -> None:
+    tags = TableTags(SCHEMA)
+    table = np.random.default_rng(0).dirichlet(np.full(len(tags.names), 0.2), (3, 60, 60))
+    entities = [[entity(word, word + 1) for word in range(n_entities)] for n_entities in (3, 60, 2)]
+    found = decode_tables(table, [60] * 3, entities, tags, "no-relation")
+    assert [len(one) > 0 for one in found] == [True] * 3
+    assert found == [decode_relations(*one, tags, "no-relation") for one in zip(table, entities, strict=True)]
 
 
 def test_relations_of_large_logits_do_not_overflow() -> None:

@@ -272,7 +272,7 @@ def test_given_entities_that_share_words_keep_their_relations_in_windows() -> No
         Entity(Span(5, 6), "Peop"),
     ]
 
-    def relate_all(_: object, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+    def relate_all(_: object, jobs: Iterator[Job], _known: object) -> Iterator[tuple[Job, list[Annotation]]]:
         for job in jobs:
             yield (
                 job,
@@ -458,7 +458,12 @@ def test_bf16_finds_nearly_the_same_with_rounded_weights(tmp_path: Path) -> None
     make_extractor().save(tmp_path / "model")
     full = Extractor.from_pretrained(tmp_path / "model", "cpu")
     half = Extractor.from_pretrained(tmp_path / "model", "cpu", precision="bf16")
-    assert {weight.dtype for weight in half.model.network.parameters()} == {torch.bfloat16}
+    network = half.model.network
+    narrow = {name for name, weight in network.named_parameters() if weight.dtype == torch.bfloat16}
+    assert narrow == {
+        name for name, _ in network.named_parameters() if ".pairing." in name or ".table_encoder." in name
+    }
+    assert narrow
     assert {weight.dtype for weight in full.model.network.parameters()} == {torch.float32}
     words = sentence("Mara Ilves works for Tarn Shipping in Oldhaven .")
     found, expected = half.predict([words])[0], full.predict([words])[0]
@@ -501,3 +506,38 @@ def test_limits_below_one_are_refused(limits: dict[str, int]) -> None:
     ((name, value),) = limits.items()
     with pytest.raises(RelatumError, match=f"{name} is {value}; expected at least 1"):
         Extractor(make_extractor().model, **limits)  # type: ignore[arg-type]
+
+
+def test_words_seen_before_give_the_same_answers() -> None:
+    """In a batch, alone, and by an extractor that has seen nothing."""
+    extractor = make_extractor()
+    first = extractor(TEXT)
+    assert len(extractor._known)
+    again = extractor(TEXT)
+    assert first.entities
+    for one in (again, make_extractor()(TEXT), next(extractor.pipe([TEXT, "Mara left Oldhaven."]))):
+        assert (one.entities, one.relations) == (first.entities, first.relations)
+        torch.testing.assert_close([e.score for e in one.entities], [e.score for e in first.entities])
+
+
+def test_words_seen_before_are_read_with_the_weights_of_now() -> None:
+    extractor, other = make_extractor(), make_extractor()
+    extractor(TEXT)
+    for one in (extractor, other):
+        characters = one.model.network.embedder.characters
+        assert characters is not None
+        with torch.no_grad():
+            characters.embedding.weight.neg_()
+    assert extractor(TEXT).entities == other(TEXT).entities
+    assert extractor(TEXT).entities != make_extractor()(TEXT).entities
+
+
+def test_nothing_is_kept_of_a_model_in_training() -> None:
+    """Recorded updates change weights unseen."""
+    extractor = make_extractor()
+    wanted = extractor(TEXT)
+    trained = Extractor(extractor.model)
+    trained.model.network.train()
+    assert trained(TEXT).entities == wanted.entities
+    assert len(trained._known) == 0
+    assert trained.model.network.training

@@ -7,17 +7,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from relatum.config import load_config
 from relatum.extractor import jobs
 from relatum.extractor.jobs import Job, Window, do_jobs
-from relatum.types import Annotation, Span
+from relatum.models.build import build_model
+from relatum.schema import RelationType, Schema
+from relatum.tagging.sequence import SequenceTags
+from relatum.tagging.table import TableTags
+from relatum.types import Annotation, Entity, Relation, Span
 
 
 def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int | None = None) -> tuple[Any, list[str]]:
     """The answers, and what was done in which order."""
     done: list[str] = []
 
-    def score(_: Any, words: Any) -> Any:
+    def score(_: Any, words: Any, known: Any) -> Any:
+        assert known is None
         done.append(f"score {words[0][0]}")
         if words[0][0] == str(fail_at):
             raise RuntimeError("out of memory")
@@ -65,3 +72,36 @@ def test_failure_of_a_job_is_raised_and_nothing_is_done_after_it(monkeypatch: py
     answers, done = run(monkeypatch, "cuda", 4, fail_at=2)
     assert answers == [0]
     assert done == ["score 0", "score 1", "decode 0", "score 2", "out of memory"]
+
+
+def test_scores_of_a_batch_are_decoded_for_the_words_of_each_window() -> None:
+    schema = Schema(("X",), (RelationType("r"),))
+    model: Any = SimpleNamespace(
+        sequence_tags=SequenceTags(schema),
+        table_tags=TableTags(schema),
+        config=SimpleNamespace(decoding=SimpleNamespace(opposite="no-relation")),
+    )
+    of_words, of_cells = torch.zeros(2, 3, 3), torch.zeros(2, 3, 3, 3)
+    of_words[:, :, 1] = 9.0  # B-X everywhere, in padding too
+    of_cells[..., 0] = 5.0
+    of_cells[1, 0, 1, 1] = of_cells[1, 1, 0, 2] = of_cells[1, 0, 2, 1] = of_cells[1, 2, 0, 2] = 9.0
+    job = Job([Window(0, Span(0, 3)), Window(1, Span(0, 2))], [("a", "b", "c"), ("d", "e")], None)
+    _, (first, second) = jobs._finish(model, job, jobs._Scores.fetch(of_words.bfloat16(), of_cells.bfloat16()))
+    x = [Entity(Span(word, word + 1), "X") for word in range(3)]
+    assert first == Annotation(tuple(x))
+    assert second == Annotation((x[0], x[1]), (Relation(x[0], x[1], "r"),))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_gpu_is_not_waited_for_before_its_scores_are_needed() -> None:
+    settings = ("encoder.kind=none", "model.width=8", "model.n_layers=1", "sequence.n_attention_heads=2")
+    schema = Schema(("X",), (RelationType("r"),))
+    model = build_model(load_config(None, settings), schema, None, None, "abc").to("cuda")
+    sentences = [("cab", "a"), ("b",)]
+    jobs._score(model, sentences).wait()  # whatever is compiled or reserved once
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        scores = jobs._score(model, sentences)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.from_numpy(scores.wait()[0]).isfinite().all()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from relatum.encoders.base import EncoderOutput
+from relatum.layers.characters import Spelling
 from relatum.models.inputs import ModelInputs
 from relatum.models.model import Model
 
@@ -39,10 +40,12 @@ def test_words_are_looked_up_in_lower_case_and_characters_as_they_are(make_model
 def spelt(inputs: ModelInputs) -> list[list[tuple[int, ...]]]:
     """The characters of each word, read from the steps."""
     spelling = inputs.spelling
-    assert spelling is not None
+    assert isinstance(spelling, Spelling)
     steps = spelling.characters.split(spelling.n_words.tolist())
-    words = [()] + [
-        tuple(int(step[n]) for step in steps if n < len(step)) for n in range(max(spelling.n_words, default=0))
+    n_words = max(spelling.n_words.tolist(), default=0)
+    words: list[tuple[int, ...]] = [
+        (),
+        *(tuple(int(step[n]) for step in steps if n < len(step)) for n in range(n_words)),
     ]
     return [[words[number] for number in row] for row in spelling.places.tolist()]
 
@@ -54,8 +57,8 @@ def test_equal_words_are_spelt_once_and_by_themselves_while_training(make_model:
     once = model.inputs(sentences)
     model.network.train()
     each = model.inputs(sentences)
-    assert once.spelling is not None
-    assert each.spelling is not None
+    assert isinstance(once.spelling, Spelling)
+    assert isinstance(each.spelling, Spelling)
     assert spelt(once) == spelt(each)
     assert once.spelling.places.tolist() == [[1, 2, 1], [2, 2, 0]]
     assert each.spelling.places.tolist() == [[1, 3, 2], [4, 5, 0]]
@@ -81,7 +84,7 @@ def test_long_word_takes_no_room_beside_short_ones(make_model: Any) -> None:
     for training, n_characters in ((False, 100_000 + 4), (True, 100_000 + 1999 * 4)):
         model.network.train(training)
         spelling = model.inputs([["Mara"] * 1999 + ["a" * 100_000]]).spelling
-        assert spelling is not None
+        assert isinstance(spelling, Spelling)
         assert spelling.characters.numel() == n_characters
         assert spelling.places.shape == (1, 2000)
 
@@ -154,7 +157,7 @@ def test_moving_keeps_the_numbers_of_words_where_they_are(make_model: Any) -> No
     model: Model = make_model()
     moved = model.inputs(SENTENCES).to("meta")
     assert moved.mask.device.type == "meta"
-    assert moved.spelling is not None
+    assert isinstance(moved.spelling, Spelling)
     assert moved.spelling.characters.device.type == "meta"
     assert moved.spelling.places.device.type == "meta"
     assert moved.spelling.n_words.device.type == "cpu"

@@ -19,6 +19,16 @@ def test_look_up_in_lower_case_is_a_choice() -> None:
     assert Vocabulary(("tarn",)).indices(["Tarn", "tarn"]) == [1, 2]
 
 
+@pytest.mark.parametrize("entries", [(), ("a",), ("b", "a", "é", "日", "😀", "many")])
+@pytest.mark.parametrize("lower", [True, False])
+def test_spelling_finds_the_index_of_every_character(entries: tuple[str, ...], lower: bool) -> None:
+    vocabulary = Vocabulary(entries, lower)
+    for text in ("", "ab", "Aé日😀z\U0010ffff", "half \ud83d of it", "İb\x00", "many"):
+        found = vocabulary.spell(text)
+        assert found.tolist() == vocabulary.indices(text)
+        assert found.dtype == "int64"
+
+
 def test_reading_never_makes_a_vocabulary_grow() -> None:
     vocabulary = Vocabulary(("a",))
     vocabulary.indices(["b", "c"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,28 +23,46 @@ class Logits:
 
     values: Probabilities
 
-    def probabilities(self) -> NDArray[np.float64]:
-        """All of them."""
-        return _softmax(self.values)
-
 
 def check_probabilities(what: str, probabilities: Probabilities | Logits, shape: tuple[int, ...]) -> None:
     """Refuse an array of the wrong shape, or with values that no decision could be made from."""
-    values = probabilities.values if isinstance(probabilities, Logits) else probabilities
-    if values.shape != shape:
-        raise ValueError(f"the {what} probabilities have the shape {values.shape}, expected {shape}")
-    if not np.isfinite(values).all():
+    check_shape(what, probabilities, shape)
+    if not np.isfinite(values_of(probabilities)).all():
         raise RelatumError(
             f"the {what} probabilities contain values that are not finite: the model's weights are damaged or its "
             "training diverged; load an earlier checkpoint, or train again with a lower learning rate"
         )
 
 
-def pick_cells(table: Probabilities | Logits, words: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The probabilities of a table (words, words, tags) in the rows and columns of some words."""
-    values = table.values if isinstance(table, Logits) else table
-    picked = values[words[:, None], words]
-    return _softmax(picked) if isinstance(table, Logits) else picked.astype(np.float64)
+def check_shape(what: str, probabilities: Probabilities | Logits, shape: tuple[int, ...]) -> None:
+    """Refuse an array of the wrong shape."""
+    found = values_of(probabilities).shape
+    if found != shape:
+        raise ValueError(f"the {what} probabilities have the shape {found}, expected {shape}")
+
+
+def check_sentences(what: str, probabilities: Probabilities | Logits, lengths: Sequence[int], n_tags: int) -> None:
+    """The same for a batch: (sentences, words, …, tags), of which only the real words need to be finite."""
+    values = values_of(probabilities)
+    n_axes, n_words = values.ndim - 2, values.shape[1]
+    check_shape(what, probabilities, (len(lengths), *[n_words] * n_axes, n_tags))
+    if max(lengths, default=0) > n_words:
+        raise ValueError(f"a sentence has {max(lengths)} words, but the {what} probabilities are of {n_words}")
+    if not np.isfinite(values).all():  # one look at all of them; padding may be anything
+        for row, length in zip(values, lengths, strict=True):
+            real = row[(slice(length),) * n_axes]
+            check_probabilities(what, real, real.shape)
+
+
+def values_of(probabilities: Probabilities | Logits) -> Probabilities:
+    """The numbers, whichever they are."""
+    return probabilities.values if isinstance(probabilities, Logits) else probabilities
+
+
+def pick(probabilities: Probabilities | Logits, *places: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The probabilities at some places, given by their indices along all axes but the last; without any, all."""
+    picked = values_of(probabilities)[places] if places else values_of(probabilities)
+    return _softmax(picked) if isinstance(probabilities, Logits) else picked.astype(np.float64)
 
 
 def _softmax(logits: Probabilities) -> NDArray[np.float64]:

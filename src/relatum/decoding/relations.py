@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relatum.decoding.probabilities import Logits, Probabilities, check_probabilities, pick_cells
+from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, check_shape, pick, values_of
 from relatum.tagging.sequence import check_fit
 from relatum.tagging.table import TableTags
 from relatum.types import Entity, Relation
 
 Opposite = Literal["no-relation", "ignored"]
 _Array = NDArray[np.float64]
+_Indices = NDArray[np.intp]
+
+_READINGS = tuple(product((True, False), (False, True)))
+"""Of tags: whether the row is the head's, and whether the head comes first."""
+
+_TOGETHER = 32
+"""A sentence of more entities is decoded by itself: room for all their pairs in every sentence would be too much."""
 
 
 def decode_relations(
@@ -31,77 +40,157 @@ def decode_relations(
 
     A relation's score is its mass divided by the number of cells that were asked, so that it lies in [0, 1].
     """
-    n_words = len(probabilities.values if isinstance(probabilities, Logits) else probabilities)
-    check_probabilities("relation", probabilities, (n_words, n_words, len(tags.names)))
-    known = tuple(dict.fromkeys(entities))
-    if len(known) < 2:
-        return ()
-    members = _members(known, tags, n_words)
-    words = np.flatnonzero(members.any(0))  # the others are never asked
-    members = members[:, words]
-    filled = tags.fill_mask(n_words)[words[:, None], words]
-    blocks = _block_sums(members, np.where(filled[..., None], pick_cells(probabilities, words), 0.0))
-    n_cells = members @ filled @ members.T
-    if tags.asks_mirrored:
-        n_cells = n_cells + n_cells.T
-    votes = np.where(
-        _starts_first(known)[..., None], _votes(blocks, tags, opposite, True), _votes(blocks, tags, opposite, False)
+    values = values_of(probabilities)
+    check_shape("relation", probabilities, (len(values), len(values), len(tags.names)))
+    batch = values[None]
+    tables = Logits(batch) if isinstance(probabilities, Logits) else batch
+    return decode_tables(tables, [len(values)], [entities], tags, opposite)[0]
+
+
+def decode_tables(
+    probabilities: Probabilities | Logits,
+    lengths: Sequence[int],
+    entities: Sequence[Sequence[Entity]],
+    tags: TableTags,
+    opposite: Opposite,
+) -> list[tuple[Relation, ...]]:
+    """The same for a batch: (sentences, row words, column words, tags), of which each sentence has so many words.
+
+    All sentences go through the same few steps together: most have few entities, so that by themselves each step would
+    take far longer than what is to be computed in it.
+    """
+    check_sentences("relation", probabilities, lengths, len(tags.names))
+    known = [tuple(dict.fromkeys(one)) for one in entities]
+    found: list[tuple[Relation, ...]] = [()] * len(known)
+    related = [row for row, one in enumerate(known) if len(one) > 1]
+    groups = [[row] for row in related if len(known[row]) > _TOGETHER]
+    for rows in ([row for row in related if len(known[row]) <= _TOGETHER], *groups):
+        if rows:
+            asked = _Asked.of([known[row] for row in rows], [lengths[row] for row in rows], tags)
+            for row, relations in zip(rows, _decide(probabilities, np.array(rows), asked, tags, opposite), strict=True):
+                found[row] = relations
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The entities of some sentences and the words that stand for them, padded; no other word is ever asked."""
+
+    entities: Sequence[tuple[Entity, ...]]
+    words: _Indices
+    """(sentences, words): which words of the sentence they are; 0 behind the last."""
+    members: _Array
+    """(sentences, entities, words): 1 where the word stands for the entity."""
+    order: _Indices
+    """(sentences, entities): whose number is lower comes first; of two that begin together, the shorter does."""
+
+    @classmethod
+    def of(cls, entities: Sequence[tuple[Entity, ...]], lengths: Sequence[int], tags: TableTags) -> _Asked:
+        longest = max(lengths)
+        memberships: list[tuple[int, int, int]] = []
+        words: list[list[int]] = []
+        order: list[list[int]] = []
+        for row, (one, length) in enumerate(zip(entities, lengths, strict=True)):
+            places: dict[int, int] = {}
+            for number, entity in enumerate(one):
+                check_fit(entity, length)
+                memberships += [(row, number, places.setdefault(word, len(places))) for word in tags.words(entity)]
+            words.append(list(places))
+            order.append([entity.span.start * (longest + 1) + entity.span.end for entity in one])
+        padded = _pad(words)
+        members = np.zeros((len(entities), max(map(len, entities)), padded.shape[1]))
+        members[tuple(np.array(memberships).T)] = 1
+        return cls(entities, padded, members, _pad(order))
+
+    def cells(self, tags: TableTags) -> NDArray[np.bool_]:
+        """(sentences, words, words): the cells that the table fills, of words that there are."""
+        is_there = self.members.sum(1) > 0
+        cells: NDArray[np.bool_] = is_there[:, :, None] & is_there[:, None]
+        if tags.fill != "entire":
+            cells &= tags.fill_mask(int(self.words.max()) + 1)[self.words[:, :, None], self.words[:, None]]
+        return cells
+
+
+def _read_cells(
+    probabilities: Probabilities | Logits, rows: _Indices, words: _Indices, cells: NDArray[np.bool_]
+) -> _Array:
+    """(sentences, words, words, tags): the probabilities in these cells of these rows of the batch, 0 in others."""
+    if cells.all():
+        return pick(probabilities, rows[:, None, None], words[:, :, None], words[:, None])
+    sentence, row, column = cells.nonzero()
+    picked = pick(probabilities, rows[sentence], words[sentence, row], words[sentence, column])
+    table = np.zeros((*cells.shape, picked.shape[-1]))
+    table[sentence, row, column] = picked
+    return table
+
+
+def _pad(rows: Sequence[list[int]]) -> _Indices:
+    longest = max(map(len, rows))
+    return np.array([row + [0] * (longest - len(row)) for row in rows], dtype=np.intp)
+
+
+def _decide(
+    probabilities: Probabilities | Logits, rows: _Indices, asked: _Asked, tags: TableTags, opposite: Opposite
+) -> list[tuple[Relation, ...]]:
+    """The relations of the sentences in these rows of the batch."""
+    members, words = asked.members, asked.words
+    turned = members.swapaxes(1, 2)
+    cells = asked.cells(tags)
+    votes = _votes(
+        _block_sums(members, _read_cells(probabilities, rows, words, cells)),
+        asked.order[:, :, None] < asked.order[:, None],
+        tags,
+        opposite,
     )
     # argmax takes the first of equals: no relation, then the types in the order of the schema.
     winners = votes.argmax(axis=-1)
-    winners[members @ members.T > 0] = 0
-    kinds = tags.schema.relation_types
-    return tuple(
-        Relation(
-            known[head],
-            known[tail],
-            kinds[winners[head, tail] - 1].name,
-            # Softmax in single precision may sum to a little more than 1.
-            min(1.0, float(votes[head, tail, winners[head, tail]] / n_cells[head, tail])),
-        )
-        for head, tail in np.argwhere(winners)
-    )
-
-
-def _members(entities: Sequence[Entity], tags: TableTags, n_words: int) -> _Array:
-    """(entities, words): 1 where the word stands for the entity in the table."""
-    members = np.zeros((len(entities), n_words))
-    for row, entity in zip(members, entities, strict=True):
-        check_fit(entity, n_words)
-        row[list(tags.words(entity))] = 1
-    return members
-
-
-def _starts_first(entities: Sequence[Entity]) -> NDArray[np.bool_]:
-    """(heads, tails): whether the head comes first; of two that begin together, the shorter does."""
-    places = {span: place for place, span in enumerate(sorted({entity.span for entity in entities}))}
-    order = np.array([places[entity.span] for entity in entities])
-    first: NDArray[np.bool_] = order[:, None] < order
-    return first
+    winners[members @ turned > 0] = 0
+    places = winners.nonzero()
+    found: list[list[Relation]] = [[] for _ in rows]
+    if not len(places[0]):
+        return [()] * len(found)
+    n_cells = members @ cells @ turned
+    if tags.asks_mirrored:
+        n_cells = n_cells + n_cells.swapaxes(1, 2)
+    won = winners[places]
+    # Softmax in single precision may sum to a little more than 1.
+    scores = np.minimum(votes[(*places, won)] / n_cells[places], 1.0)
+    names = tags.schema.relation_names
+    for number, head, tail, kind, score in zip(*(one.tolist() for one in (*places, won, scores)), strict=True):
+        entities = asked.entities[number]
+        found[number].append(Relation(entities[head], entities[tail], names[kind - 1], score))
+    return [tuple(one) for one in found]
 
 
 def _block_sums(members: _Array, table: _Array) -> _Array:
-    """(entities, entities, tags): the table summed over the words of a row's and of a column's entity."""
-    n_words, n_tags = table.shape[1:]
-    rows = (members @ table.reshape(n_words, n_words * n_tags)).reshape(len(members), n_words, n_tags)
-    sums: _Array = members @ rows
+    """(sentences, entities, entities, tags): the table summed over the words of a row's and of a column's entity."""
+    n_sentences, n_entities, n_words = members.shape
+    rows = (members @ table.reshape(n_sentences, n_words, -1)).reshape(n_sentences, n_entities, n_words, -1)
+    sums: _Array = members[:, None] @ rows
     return sums
 
 
-def _votes(blocks: _Array, tags: TableTags, opposite: Opposite, in_order: bool) -> _Array:
-    """(heads, tails, outcomes): the mass for each outcome, read as if all pairs were in order, or all were not."""
-    n_outcomes = 1 + len(tags.schema.relation_types)
-    votes: _Array = blocks @ _gathering(tags.outcomes(True, in_order), n_outcomes, opposite)
+def _votes(blocks: _Array, in_order: NDArray[np.bool_], tags: TableTags, opposite: Opposite) -> _Array:
+    """(sentences, heads, tails, outcomes): the mass for each outcome."""
+    n_outcomes, n_tags = 1 + len(tags.schema.relation_types), blocks.shape[-1]
+    readings = tuple(tags.outcomes(*reading) for reading in _READINGS)
+    # As if the row were the head's and as if the column were; then as if no pair were in order, and as if all were.
+    masses = blocks.reshape(-1, n_tags) @ _gathering(readings, n_outcomes, opposite)
+    masses = masses.reshape(*blocks.shape[:-1], 2, 2, n_outcomes)
+    votes = masses[..., 0, :, :]
     if tags.asks_mirrored:
-        votes = votes + blocks.swapaxes(0, 1) @ _gathering(tags.outcomes(False, in_order), n_outcomes, opposite)
-    return votes
+        votes = votes + masses[..., 1, :, :].swapaxes(1, 2)
+    return np.where(in_order[..., None], votes[..., 1, :], votes[..., 0, :])
 
 
 @lru_cache(maxsize=256)
-def _gathering(outcomes: tuple[int, ...], n_outcomes: int, opposite: Opposite) -> _Array:
-    """(tags, outcomes): 1 where the tag speaks for the outcome; the same for every sentence."""
-    gathering = np.zeros((len(outcomes), n_outcomes))
-    gathering[np.arange(len(outcomes)), outcomes] = 1
-    if opposite == "ignored":
-        gathering[1:, 0] = 0
-    return gathering
+def _gathering(outcomes: tuple[tuple[int, ...], ...], n_outcomes: int, opposite: Opposite) -> _Array:
+    """(tags, outcomes of every reading): 1 where the tag speaks for the outcome; the same for all sentences."""
+    parts = []
+    for one in outcomes:
+        gathering = np.zeros((len(one), n_outcomes))
+        gathering[np.arange(len(one)), one] = 1
+        if opposite == "ignored":
+            gathering[1:, 0] = 0
+        parts.append(gathering)
+    return np.concatenate(parts, 1)

@@ -15,9 +15,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.functional import gelu, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from relatum.encoders.backbone import Backbone, LayerOutput
+from relatum.encoders.frozen import FrozenLinear
 from relatum.errors import RelatumError
 
 WEIGHTS = "model.safetensors"
@@ -106,6 +107,8 @@ class Bert(Backbone):
         hidden = self.norm(found + self.segments.weight[0] + self.positions(rows.gather(positions)))
         yield LayerOutput(rows.spread(hidden), None)
         bias = rows.bias(hidden.dtype)
+        if bias is not None and want_attention:  # scores are added to it, and it is the same for every layer
+            bias = bias.expand(-1, self.n_attention_heads, pieces.shape[1], -1).contiguous()
         for layer in self.layers:
             hidden, attention = layer(hidden, rows, bias, want_attention)
             yield LayerOutput(rows.spread(hidden), attention)
@@ -159,37 +162,41 @@ class _Layer(nn.Module):
         super().__init__()
         self.attention = _Attention(shape.width, shape.n_attention_heads)
         self.attention_norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
-        self.inner = nn.Linear(shape.width, shape.inner_width)
-        self.outer = nn.Linear(shape.inner_width, shape.width)
+        self.inner = FrozenLinear(shape.width, shape.inner_width)
+        self.outer = FrozenLinear(shape.inner_width, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
 
     def forward(
         self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         read, attention = self.attention(hidden, rows, bias, want_attention)
-        hidden = self.attention_norm(read.add_(hidden))
-        return self.norm(self.outer(gelu(self.inner(hidden))).add_(hidden)), attention
+        hidden = self.attention_norm(hidden + read)
+        return self.norm(hidden + self.outer(self.inner.activate(hidden))), attention
 
 
 class _Attention(nn.Module):
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
         self.n_attention_heads = n_attention_heads
-        self.projection = nn.Linear(width, len(_PROJECTED) * width)
-        self.output = nn.Linear(width, width)
+        self.projection = FrozenLinear(width, len(_PROJECTED) * width)
+        self.output = FrozenLinear(width, width)
 
     def forward(
         self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         parts = (len(_PROJECTED), self.n_attention_heads, -1)
-        # One copy puts the pieces of a head side by side: (query, key or value; batch; heads; pieces; width).
-        projected = rows.spread(self.projection(hidden)).unflatten(-1, parts).permute(2, 0, 3, 1, 4).contiguous()
-        query, key, value = projected.unbind(0)
+        projected = rows.spread(self.projection(hidden)).unflatten(-1, parts).permute(2, 0, 3, 1, 4)
+        if len(rows.mask) > 1:
+            # One copy puts the pieces of a head side by side: (query, key or value; batch; heads; pieces; width).
+            projected = projected.contiguous()  # of one sentence, products read them as they lie
         attention: Tensor | None = None
         if want_attention:
+            query, key, value = projected.to(hidden.dtype).unbind(0)
             attention = _scores(query, key, bias).softmax(-1)
             read = attention @ value
-        else:
+        else:  # in whatever precision products have: within this one, sums and softmax are float32 anyway
+            query, key, value = projected.unbind(0)
+            bias = None if bias is None else bias.to(query.dtype)
             read = scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return self.output(rows.gather(read.transpose(1, 2).flatten(2))), attention
 
@@ -197,7 +204,7 @@ class _Attention(nn.Module):
 def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     """(batch, heads, pieces, pieces): scaled products with the bias added, in one step."""
     n_batch, n_heads, n_pieces, width = query.shape
-    added = query.new_zeros(1, 1, 1) if bias is None else bias.expand(-1, n_heads, n_pieces, -1).flatten(0, 1)
+    added = query.new_empty(1, 1, 1) if bias is None else bias.expand(-1, n_heads, n_pieces, -1).flatten(0, 1)
     scores = torch.baddbmm(
         added, query.flatten(0, 1), key.flatten(0, 1).mT, beta=0 if bias is None else 1, alpha=width**-0.5
     )

@@ -126,8 +126,9 @@ class HuggingFaceEncoder:
                 total = layer.hidden if total is None else total + layer.hidden
             if self._want_maps and layer.attention is not None:
                 if attention is None:
-                    attention = layer.attention.new_empty(*pieces.shape, pieces.shape[1], self.n_attention_maps)
-                attention[..., (i - 1) * n_heads : i * n_heads] = layer.attention.permute(0, 2, 3, 1)
+                    n_batch, n_pieces = pieces.shape
+                    attention = layer.attention.new_empty(n_batch, self.n_attention_maps, n_pieces, n_pieces)
+                attention[:, (i - 1) * n_heads : i * n_heads] = layer.attention
         assert total is not None
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
         members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(total.dtype)
@@ -135,8 +136,9 @@ class HuggingFaceEncoder:
         maps = None
         if attention is not None:
             attending = share if self._config.attention_pooling == "mean" else members
-            of_words = (attending @ attention.flatten(2)).unflatten(2, attention.shape[2:])
-            maps = members[:, None] @ of_words
+            to_words = (attention.flatten(1, 2) @ members.mT).unflatten(1, attention.shape[1:3])
+            to_words = to_words.permute(0, 2, 3, 1)  # (batch, pieces, words, maps)
+            maps = (attending @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
         if self._config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
         return EncoderOutput(share @ (total / n_kept), maps)

@@ -21,6 +21,7 @@ from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.precision import Precision, check_precision, set_precision
 from relatum.extractor.result import Extraction
 from relatum.models.checkpoint import load_model, save_model
+from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
@@ -45,6 +46,7 @@ class Extractor:
         self.model, self.card = model, card
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
+        self._known = KnownWords()
         self._splitter = make_splitter(model.config.text.words, model.config.text.sentences)
 
     @classmethod
@@ -58,9 +60,11 @@ class Extractor:
     ) -> Extractor:
         """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one.
 
-        A name that comes with relatum is that model, whatever folders are here: "./news" is the folder. With "bf16" all
-        is computed in bfloat16, which is faster where the device has instructions for it, and not quite the same; such
-        a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its own.
+        A name that comes with relatum is that model, whatever folders are here: "./news" is the folder. With "bf16"
+        products over tables are computed in bfloat16 and those of the encoder in TF32 on a GPU, or as sums of products
+        of bfloat16 on a CPU with AMX: that is faster where the device has instructions for it, and not quite the same.
+        Such a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its
+        own.
         """
         check_precision(precision)
         path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
@@ -149,7 +153,7 @@ class Extractor:
                 words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
                 yield Job(members, words, given)
 
-        for job, answers in do_jobs(self.model, jobs()):
+        for job, answers in do_jobs(self.model, jobs(), self._known):
             for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
                 n_read += len(found[one.sentence]) == n_windows[one.sentence]
@@ -171,15 +175,14 @@ class Extractor:
         max_words = max(1, min(settings.max_words, isqrt(self.max_cells)))
         max_pieces = None if encoder is None else encoder.max_pieces
         pieces = [1] * len(words) if encoder is None else encoder.count_pieces(words)
+        if 0 < len(words) <= max_words and (max_pieces is None or sum(pieces) <= max_pieces):
+            return [Span(0, len(words))]  # as nearly always
         return make_windows(pieces, max_pieces, max_words, min(settings.overlap, max_words // 2), words)
 
     def _split(self, text: str) -> _Text:
         words, ranges = self._splitter.split(text)
-        sentences = [
-            Sentence(tuple(word.of(text) for word in words[start:end]), tuple(words[start:end]))
-            for start, end in ranges
-        ]
-        return _Text(text, sentences)
+        parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
+        return _Text(text, [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts])
 
     def _read(self, texts: Sequence[_Text], on_progress: OnProgress) -> Iterator[Extraction]:
         sentences = [sentence for text in texts for sentence in text.sentences]

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from relatum.decoding.probabilities import Logits, Probabilities
-from relatum.decoding.sentence import decode_sentence
+from relatum.decoding.sentences import decode_sentences
+from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.types import Annotation, Entity, Span
 
@@ -32,7 +33,9 @@ class Job:
     given: Sequence[tuple[Entity, ...]] | None
 
 
-def do_jobs(model: Model, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+def do_jobs(
+    model: Model, jobs: Iterable[Job], known: KnownWords | None = None
+) -> Iterator[tuple[Job, list[Annotation]]]:
     """What is in the windows of all jobs, in their order.
 
     A GPU is given the next job before what it said about the last one is fetched and decoded, so that it need not wait;
@@ -41,7 +44,7 @@ def do_jobs(model: Model, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[Annot
     ahead = 1 if model.device.type == "cuda" else 0
     under_way: deque[tuple[Job, _Scores]] = deque()
     for job in jobs:
-        under_way.append((job, _score(model, job.words)))
+        under_way.append((job, _score(model, job.words, known)))
         if len(under_way) > ahead:
             yield _finish(model, *under_way.popleft())
     while under_way:
@@ -77,14 +80,15 @@ class _Scores:
 
 
 @torch.inference_mode()
-def _score(model: Model, sentences: Sequence[Sequence[str]]) -> _Scores:
+def _score(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None = None) -> _Scores:
     """What the network says; on a GPU it may not have said it yet."""
     network = model.network
     was_training = network.training
     if was_training:
         network.eval()
     try:
-        outputs = network(model.inputs(sentences))
+        # Of weights that are being learned nothing is kept: not every way of changing them is seen.
+        outputs = network(model.inputs(sentences, known=None if was_training else known))
     finally:
         if was_training:
             network.train()
@@ -93,15 +97,12 @@ def _score(model: Model, sentences: Sequence[Sequence[str]]) -> _Scores:
 
 def _finish(model: Model, job: Job, scores: _Scores) -> tuple[Job, list[Annotation]]:
     of_words, of_cells = scores.wait()
-    sequence_tags, table_tags = model.sequence_tags, model.table_tags
-    return job, [
-        decode_sentence(
-            Logits(of_words[row, : len(words)]),
-            None if of_cells is None else Logits(of_cells[row, : len(words), : len(words)]),
-            sequence_tags,
-            table_tags,
-            model.config.decoding.opposite,
-            None if job.given is None else job.given[row],
-        )
-        for row, words in enumerate(job.words)
-    ]
+    return job, decode_sentences(
+        Logits(of_words),
+        None if of_cells is None else Logits(of_cells),
+        [len(words) for words in job.words],
+        model.sequence_tags,
+        model.table_tags,
+        model.config.decoding.opposite,
+        job.given,
+    )

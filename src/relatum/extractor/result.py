@@ -26,7 +26,10 @@ class Extraction:
         """
         entities = sorted(dict.fromkeys(annotation.entities), key=lambda e: (e.span.start, -e.span.end, e.label))
         numbers = {entity: number for number, entity in enumerate(entities, 1)}
-        named = {entity: replace(entity, id=f"e{number}") for entity, number in numbers.items()}
+        named = {
+            entity: Entity(entity.span, entity.label, entity.fragments, entity.score, f"e{number}")
+            for entity, number in numbers.items()
+        }
         for entity in entities:
             if entity.span.end > len(text):
                 place = f"[{entity.span.start}, {entity.span.end})"
@@ -41,9 +44,7 @@ class Extraction:
         relations = sorted(
             dict.fromkeys(annotation.relations), key=lambda r: (numbers[r.head], numbers[r.tail], r.label)
         )
-        linked = tuple(
-            replace(relation, head=named[relation.head], tail=named[relation.tail]) for relation in relations
-        )
+        linked = tuple(Relation(named[r.head], named[r.tail], r.label, r.score, r.id) for r in relations)
         return cls(Document(id, text, Annotation(tuple(named.values()), linked)))
 
     @property

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from relatum.layers.precision import scoring_dtype
+
 
 class TableGuidedScores(nn.Module):
     """f(Q_i, K_j) = U · T_ij for every attention head (equation 8); no bias, no scaling."""
@@ -19,7 +21,8 @@ class TableGuidedScores(nn.Module):
     def forward(self, sequence: Tensor, table: Tensor | None) -> Tensor:
         """(batch, attention heads, words, words)"""
         assert table is not None
-        scores = linear(table, self.guide.weight.to(table.dtype)).to(sequence.dtype)
+        dtype = scoring_dtype(table, self.guide.weight)
+        scores = linear(table.to(dtype), self.guide.weight.to(dtype)).to(sequence.dtype)
         return scores.movedim(-1, 1)
 
 

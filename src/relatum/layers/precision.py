@@ -6,6 +6,8 @@ longer than computing with them.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,14 @@ def product_dtype(parameter: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else parameter.dtype
 
 
-def without_autocast(parameter: Tensor) -> torch.autocast:
+def scoring_dtype(table: Tensor, parameter: Tensor) -> torch.dtype:
+    """The precision of a table's few scores: that of the parameters; while training, where a wider table would have to
+    be kept, that of the table."""
+    return table.dtype if torch.is_grad_enabled() else parameter.dtype
+
+
+def without_autocast(parameter: Tensor) -> AbstractContextManager[object]:
     """Within the block, everything in the precision it has."""
-    return torch.autocast(parameter.device.type, enabled=False)
+    device = parameter.device.type
+    # To enter an autocast takes as long as a dozen small operations.
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

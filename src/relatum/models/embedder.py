@@ -45,7 +45,7 @@ class TextEmbedder(nn.Module):
         """(batch, words, width)"""
         parts = []
         if self.characters is not None:
-            parts.append(self.characters(inputs.spelling))
+            parts.append(self.characters(inputs.spelling) if inputs.spelt is None else inputs.spelt)
         if self.words is not None:
             parts.append(self.words(inputs.words))
         if inputs.vectors is not None:

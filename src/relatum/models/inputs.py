@@ -24,6 +24,8 @@ class ModelInputs:
     """(batch, words, width): the encoder's vectors."""
     attention_maps: Tensor | None = None
     """(batch, words, words, maps): the encoder's attention."""
+    spelt: Tensor | None = None
+    """(batch, words, width): what the characters have been read as; then `spelling` is None."""
 
     def to(self, device: torch.device | str) -> ModelInputs:
         def move(part: Tensor | None) -> Tensor | None:
@@ -36,4 +38,5 @@ class ModelInputs:
             spelling=None if self.spelling is None else self.spelling.to(device),
             vectors=move(self.vectors),
             attention_maps=move(self.attention_maps),
+            spelt=move(self.spelt),
         )

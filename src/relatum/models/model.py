@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from relatum.config import Config
 from relatum.encoders.base import EncoderOutput, TextEncoder
 from relatum.layers.characters import Spelling
+from relatum.layers.precision import without_autocast
 from relatum.models.inputs import ModelInputs
+from relatum.models.known_words import KnownWords
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.vocabulary import Vocabulary
 from relatum.schema import Schema
@@ -56,45 +62,88 @@ class Model:
         return self
 
     def inputs(
-        self, sentences: Sequence[Sequence[str]], features: EncoderOutput | None = None, n_words: int | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        features: EncoderOutput | None = None,
+        n_words: int | None = None,
+        known: KnownWords | None = None,
     ) -> ModelInputs:
         """Sentences of words as the network reads them, on its device; features are computed where not given.
 
-        They are padded to the longest, or to `n_words`.
+        They are padded to the longest, or to `n_words`. Where words are `known`, only others are spelt.
         """
         if self.encoder is not None and features is None:
             features = self.encoder.encode(sentences)
         n_words = n_words or max(map(len, sentences))
         if features is not None:
             features = features.pad(n_words)
-        lengths = torch.tensor([len(words) for words in sentences])
-        spelling = None
+        device = self.device
+        mask = np.arange(n_words) < np.array([[len(words)] for words in sentences])
+        words = spelling = spelt = vectors = maps = None
+        if self.words is not None:
+            words = _send(_spread(self.words.indices(chain.from_iterable(sentences)), mask), device)
         if self.characters is not None:
-            # Dropout is drawn for every character of the text, so that while training each word is read by itself.
-            spelling = _spelling(sentences, n_words, self.characters, each_alone=self.network.training)
-        return ModelInputs(
-            mask=torch.arange(n_words) < lengths.unsqueeze(1),
-            words=None if self.words is None else _word_indices(sentences, n_words, self.words),
-            spelling=spelling,
-            vectors=None if features is None else features.vectors,
-            attention_maps=features.attention_maps if features is not None and self.reads_attention_maps else None,
-        ).to(self.device)
+            if known is None or self.network.training:
+                spelling = self._spelling(sentences, mask, self.characters)
+            else:
+                spelt = self._spelt(list(chain.from_iterable(sentences)), mask, self.characters, known)
+        if features is not None:
+            vectors = features.vectors.to(device, non_blocking=True)
+            if self.reads_attention_maps and features.attention_maps is not None:
+                maps = features.attention_maps.to(device, non_blocking=True)
+        return ModelInputs(_send(torch.from_numpy(mask), device), words, spelling, vectors, maps, spelt)
+
+    def _spelling(
+        self, sentences: Sequence[Sequence[str]], mask: NDArray[np.bool_], vocabulary: Vocabulary
+    ) -> Spelling:
+        # Dropout is drawn for every character of the text, so that while training each word is read by itself.
+        packed = _spelling(sentences, mask, vocabulary, each_alone=self.network.training)
+        return Spelling(_send(packed.characters, self.device), packed.n_words, _send(packed.places, self.device))
+
+    def _spelt(
+        self, words: Sequence[str], mask: NDArray[np.bool_], vocabulary: Vocabulary, known: KnownWords
+    ) -> Tensor:
+        """(batch, words, width): the vectors of words from their characters."""
+        reader = self.network.embedder.characters
+        assert reader is not None
+
+        def read(new: Sequence[str]) -> Tensor:
+            with without_autocast(reader.embedding.weight):
+                vectors: Tensor = reader(self._spelling([new], np.ones((1, len(new)), dtype=np.bool_), vocabulary))
+            return vectors.squeeze(0)
+
+        vectors, rows = known.find(words, reader.weights, read)
+        return embedding(_send(_spread(rows, mask), self.device), vectors)
 
 
-def _word_indices(sentences: Sequence[Sequence[str]], n_words: int, vocabulary: Vocabulary) -> Tensor:
-    rows = [vocabulary.indices(words) for words in sentences]
-    return torch.tensor([row + [0] * (n_words - len(row)) for row in rows])
+def _send(values: Tensor, device: torch.device) -> Tensor:
+    """To the device; to a GPU from memory that it reads by itself, or it would first finish all that it has to do."""
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
 
 
-def _spelling(sentences: Sequence[Sequence[str]], n_words: int, vocabulary: Vocabulary, each_alone: bool) -> Spelling:
+def _spread(numbers: Sequence[int], mask: NDArray[np.bool_]) -> Tensor:
+    """(batch, words): one number for each word, 0 where there is none."""
+    places = np.zeros(mask.shape, dtype=np.int64)
+    places[mask] = numbers
+    return torch.from_numpy(places)
+
+
+def _spelling(
+    sentences: Sequence[Sequence[str]], mask: NDArray[np.bool_], vocabulary: Vocabulary, each_alone: bool
+) -> Spelling:
     """The characters of the words: of each one that is there, or of each that is different."""
-    found = [word for words in sentences for word in words if word]
-    words = found if each_alone else list(dict.fromkeys(found))
-    known = {word: number for number, word in enumerate(words, 1)}
-    numbers = iter(range(1, len(words) + 1)) if each_alone else map(known.__getitem__, found)
-    places = [[next(numbers) if word else 0 for word in row] + [0] * (n_words - len(row)) for row in sentences]
+    found = list(chain.from_iterable(sentences))
+    words = [word for word in (found if each_alone else dict.fromkeys(found)) if word]
+    if each_alone:
+        is_there = np.array([bool(word) for word in found], dtype=np.int64)
+        numbers = (is_there.cumsum() * is_there).tolist()
+    else:
+        known = {"": 0, **{word: number for number, word in enumerate(words, 1)}}
+        numbers = [known[word] for word in found]
     return Spelling.pack(
-        torch.tensor(vocabulary.indices("".join(words)), dtype=torch.long),
+        torch.from_numpy(vocabulary.spell("".join(words))),
         torch.tensor([len(word) for word in words], dtype=torch.long),
-        torch.tensor(places, dtype=torch.long),
+        _spread(numbers, mask),
     )

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from relatum.layers.precision import product_dtype, without_autocast
+from relatum.layers.pairing import Pairing
+from relatum.layers.precision import product_dtype, scoring_dtype, without_autocast
 from relatum.models.embedder import TextEmbedder
 from relatum.models.inputs import ModelInputs
 from relatum.models.layer import TableSequenceLayer
@@ -54,11 +55,18 @@ class TableSequenceNetwork(nn.Module):
     def _precision(self) -> AbstractContextManager[object]:
         return nullcontext() if self.table_dtype is None else torch.autocast(self.device.type, self.table_dtype)
 
+    def _table_precision(self) -> torch.dtype:
+        """That of the first table's products, and so of all."""
+        for layer in self.layers:
+            if isinstance(layer.pairing, Pairing):
+                return product_dtype(layer.pairing.first.weight)
+        return self.entity_scorer.weight.dtype
+
     def _read(self, inputs: ModelInputs) -> Outputs:
         mask = inputs.mask
         maps = inputs.attention_maps
         if maps is not None:
-            maps = maps.to(product_dtype(self.entity_scorer.weight))
+            maps = maps.to(self._table_precision())
         with without_autocast(mask):
             initial = sequence = self.embedder(inputs)  # S_0
         table: Tensor | None = None
@@ -86,5 +94,8 @@ class TableSequenceNetwork(nn.Module):
         relation_logits = None
         if self.relation_scorer is not None and table is not None:
             weight, bias = self.relation_scorer.weight, self.relation_scorer.bias
-            relation_logits = linear(table, weight.to(table.dtype), bias.to(table.dtype)).to(weight.dtype)
+            dtype = scoring_dtype(table, weight)
+            with without_autocast(weight):
+                scores = linear(table.to(dtype), weight.to(dtype), bias.to(dtype))
+            relation_logits = scores.to(weight.dtype)
         return Outputs(entity_logits, relation_logits, states)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 PADDING = 0
 UNKNOWN = 1
@@ -38,6 +42,22 @@ class Vocabulary:
             return [self.index(entry) for entry in entries]
         find = self._index.get  # every step asks for some thousand characters
         return [find(entry, UNKNOWN) for entry in entries]
+
+    def spell(self, text: str) -> NDArray[np.int64]:
+        """The indices of all characters of a text, with one look at each instead of a search."""
+        if self.lower:  # of some characters the lower case is two
+            return np.array(self.indices(text), dtype=np.int64)
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        found: NDArray[np.int64] = self._by_point[np.minimum(points, len(self._by_point) - 1)]
+        return found
+
+    @cached_property
+    def _by_point(self) -> NDArray[np.int64]:
+        """The index of every character up to the last that is known, and of all that follow."""
+        points = {ord(entry): place for entry, place in self._index.items() if len(entry) == 1}
+        table = np.full(max(points, default=-1) + 2, UNKNOWN, dtype=np.int64)
+        table[list(points)] = list(points.values())
+        return table
 
     def unknown_share(self, sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
         """How many words of the sentences are unknown, and how many there are."""

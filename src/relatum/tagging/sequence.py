@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Literal, get_args
 
 from relatum.errors import ConfigError
@@ -43,13 +44,16 @@ class SequenceTags:
     schema: Schema
     scheme: Scheme = "bio"
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _meanings: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+    """Of each tag its part of an entity, and the entity's type."""
 
     def __post_init__(self) -> None:
         if self.scheme not in get_args(Scheme):
             raise ConfigError(f"tagging.scheme is {self.scheme!r}; choose from {', '.join(get_args(Scheme))}")
         parts = _PARTS[self.scheme]
-        names = ("O", *(f"{part}-{label}" for label in self.schema.entity_types for part in parts))
-        object.__setattr__(self, "names", names)
+        meanings = (("O", ""), *((part, label) for label in self.schema.entity_types for part in parts))
+        object.__setattr__(self, "_meanings", meanings)
+        object.__setattr__(self, "names", ("O", *(f"{part}-{label}" for part, label in meanings[1:])))
 
     def encode(self, entities: Iterable[Entity], n_words: int) -> SequenceLabels:
         """Tag the words of each entity; where two want the same word, the first in the order given has it.
@@ -91,23 +95,28 @@ class SequenceTags:
         its last word; without an E it ends before the next O, B or S, since dropping it would lose an entity that BIO
         finds. An S is an entity of its own. An I or E that follows no open entity is dropped.
         """
-        entities = []
-        parts = _PARTS[self.scheme]
+        return tuple(starmap(Entity, self.read(tags)))
+
+    def read(self, tags: Sequence[int]) -> list[tuple[Span, str]]:
+        """The words and the type of each entity, as `decode` finds them."""
+        if tags and not 0 <= min(tags) <= max(tags) < len(self.names):
+            place, tag = next((i, tag) for i, tag in enumerate(tags) if not 0 <= tag < len(self.names))
+            raise ValueError(f"word {place} has the tag {tag}; the tags are 0 to {len(self.names) - 1}")
+        found = []
         opened: tuple[int, str] | None = None
         for place, tag in enumerate((*tags, 0)):
-            if not 0 <= tag < len(self.names):
-                raise ValueError(f"word {place} has the tag {tag}; the tags are 0 to {len(self.names) - 1}")
-            kind, part_index = divmod(tag - 1, len(parts))
-            part = parts[part_index] if tag else "O"
+            if not tag and opened is None:  # as most words are
+                continue
+            part, label = self._meanings[tag]
             if opened is not None and part not in "IE":
-                entities.append(Entity(Span(opened[0], place), opened[1]))
+                found.append((Span(opened[0], place), opened[1]))
                 opened = None
             if part in "BS":
-                opened = place, self.schema.entity_types[kind]
+                opened = place, label
             if opened is not None and part in "ES":
-                entities.append(Entity(Span(opened[0], place + 1), opened[1]))
+                found.append((Span(opened[0], place + 1), opened[1]))
                 opened = None
-        return tuple(entities)
+        return found
 
 
 def check_fit(entity: Entity, n_words: int) -> None:

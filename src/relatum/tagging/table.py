@@ -170,6 +170,8 @@ class TableTags:
         """The words that stand for an entity in the table."""
         if self.cells == "last":
             return (entity.span.end - 1,)
+        if not entity.fragments:
+            return tuple(range(*entity.span))
         return tuple(word for piece in entity.pieces() for word in range(piece.start, piece.end))
 
     def _fills(self, row: int, column: int) -> bool:

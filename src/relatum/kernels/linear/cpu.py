@@ -57,7 +57,7 @@ def pack(weight: Tensor) -> Packed:
     """
     if weight.dtype != torch.float32 or weight.device.type != "cpu":
         raise RelatumError(
-            f"weights to pack must be float32 on the CPU, and these are {weight.dtype} on {weight.device}"
+            f"weights in {weight.dtype} on {weight.device} cannot be packed; they must be float32 on the CPU"
         )
     weight = weight.detach()
     n_outputs, n_inputs = weight.shape
@@ -88,7 +88,7 @@ def multiply(
             "packed weights multiply values of float32 on the CPU, with a bias of float32, and no others"
         )
     values, bias = values.contiguous(), None if bias is None else bias.contiguous()
-    results = torch.empty((*values.shape[:-1], n_outputs))
+    results = values.new_empty((*values.shape[:-1], n_outputs))
     failed = _library(source).relatum_linear(
         values.data_ptr(),
         tiles.data_ptr(),

@@ -25,7 +25,7 @@ struct Product {
 };
 
 constexpr int kTileValues = kTile * kTileDepth;
-constexpr int kPair = 2 * kTile;              // rows and columns of sums that are made at once
+constexpr int kPair = 2 * kTile;                // rows and columns of sums that are made at once
 constexpr size_t kNearBytes = size_t(1) << 20;  // of rows that all weights pass by: half a second cache
 
 // x Φ(x), with the error function as e^(−x²/2) times a polynomial of t = 1 / (1 + 0.3 |x| / √2), fitted so that its
@@ -245,8 +245,8 @@ int relatum_linear_allowed() { return relatum::tiles_allowed(); }
 int relatum_linear(const float* values, const void* weights, const float* bias, float* results, int n_rows, int depth,
                    int width, int gelu, int n_threads) {
     if (n_rows < 1 || width < 1) return 0;
-    const relatum::Product job{values,  static_cast<const relatum::bfloat16*>(weights), bias, results, n_rows, depth, width,
-                               n_threads};
+    const auto* packed = static_cast<const relatum::bfloat16*>(weights);
+    const relatum::Product job{values, packed, bias, results, n_rows, depth, width, n_threads};
     return gelu ? !relatum::Linear<true>(job).run() : !relatum::Linear<false>(job).run();
 }
 #else

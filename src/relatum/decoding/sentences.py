@@ -1,0 +1,35 @@
+"""Whole sentences decoded: their entities, and the relations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relatum.decoding.entities import decode_words
+from relatum.decoding.probabilities import Logits, Probabilities
+from relatum.decoding.relations import Opposite, decode_tables
+from relatum.tagging.sequence import SequenceTags
+from relatum.tagging.table import TableTags
+from relatum.types import Annotation, Entity
+
+
+def decode_sentences(
+    entity_probabilities: Probabilities | Logits,
+    relation_probabilities: Probabilities | Logits | None,
+    lengths: Sequence[int],
+    sequence_tags: SequenceTags,
+    table_tags: TableTags,
+    opposite: Opposite,
+    entities: Sequence[tuple[Entity, ...]] | None = None,
+) -> list[Annotation]:
+    """What each sentence of a batch says.
+
+    The probabilities have the axes (sentences, words, tags) and (sentences, row words, column words, tags); what lies
+    beyond the `lengths` of the sentences is not looked at. Where `entities` are given, they are returned as they are
+    and only relations are looked for, between them; they may be nested, overlapping or discontinuous. Without relation
+    probabilities there are no relations.
+    """
+    found = decode_words(entity_probabilities, lengths, sequence_tags) if entities is None else entities
+    if relation_probabilities is None:
+        return [Annotation(one) for one in found]
+    relations = decode_tables(relation_probabilities, lengths, found, table_tags, opposite)
+    return [Annotation(one, related) for one, related in zip(found, relations, strict=True)]

@@ -1,0 +1,117 @@
+"""Linear layers whose weights never change, so that they can be put in order for the device once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, linear
+
+from relatum.kernels.linear import cpu as split
+
+_FEW_ROWS = 256
+"""Up to here, weights that lie in the order in which a CPU reads them pay in float32; with more, reading them is little
+of the work, and the plain product is as fast."""
+
+
+class FrozenLinear(nn.Linear):
+    """A linear layer for inference alone, which computes and answers in the precision of its weights.
+
+    What it is given may be wider: so a network keeps float32 between products that are narrower.
+    """
+
+    _splits = False
+    _packed: Tensor | split.Packed | None = None
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> FrozenLinear:
+        """A frozen layer with the weights of another, which are not copied."""
+        frozen = cls(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+        frozen.weight, frozen.bias = layer.weight, layer.bias
+        return frozen
+
+    def split(self) -> None:
+        """From now on, make products of float32 on a CPU of several of bfloat16; see `split_products`."""
+        self._splits, self._packed = True, None
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self._multiply(values, activates=False)
+
+    def activate(self, values: Tensor) -> Tensor:
+        """GELU of the product; where the two are one step, the product is not rounded between them."""
+        return self._multiply(values, activates=True)
+
+    def _multiply(self, values: Tensor, activates: bool) -> Tensor:
+        values = values.to(self.weight.dtype)
+        splits = self._splits and values.dtype == torch.float32
+        if values.device.type != "cpu" or torch.is_grad_enabled() or not (splits or _can_pack(values)):
+            product = linear(values, self.weight, self.bias)
+            return gelu(product) if activates else product
+        if self._packed is None:
+            self._packed = (split.pack if splits else _reorder)(self.weight)
+        if isinstance(self._packed, split.Packed):
+            return split.multiply(values, self._packed, self.bias, activates)
+        then = "gelu" if activates else "none"
+        fused: Tensor = torch.ops.mkldnn._linear_pointwise(values, self._packed, self.bias, then, [], "none")
+        return fused
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {**state, "_packed": None}  # they can be neither copied nor stored
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FrozenLinear:
+        self._packed = None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        self._packed = None
+        super()._load_from_state_dict(*arguments)
+
+
+def _reorder(weight: Tensor) -> Tensor:
+    """The weights in the order in which torch's library for CPUs reads them."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+    return packed
+
+
+def _can_pack(values: Tensor) -> bool:
+    """Whether torch's library for CPUs multiplies these with weights in an order of its own, and is faster so."""
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    if values.dtype == torch.float32:
+        return values.shape[:-1].numel() <= _FEW_ROWS
+    return values.dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def narrow_products(module: nn.Module, dtype: torch.dtype) -> None:
+    """Let all linear layers in a frozen network compute in another precision, and the rest go on in its own."""
+    for part in module.modules():
+        if not isinstance(part, nn.Linear):
+            continue
+        wide = part.weight.dtype
+        part.to(dtype)
+        if not isinstance(part, FrozenLinear):
+            part.register_forward_pre_hook(lambda _, values: tuple(value.to(dtype) for value in values))
+            part.register_forward_hook(lambda _, __, found, wide=wide: found.to(wide))
+
+
+def split_products(module: nn.Module) -> None:
+    """Let all linear layers in a frozen network of float32 make their products of several of bfloat16, on a CPU.
+
+    These have 16 bits, where bfloat16 has 8, and sums have all 24; a CPU that `can_split` is faster at them.
+    """
+    for part in list(module.modules()):
+        for name, child in list(part.named_children()):
+            if type(child) is nn.Linear:
+                setattr(part, name, FrozenLinear.of(child))
+    for part in module.modules():
+        if isinstance(part, FrozenLinear):
+            part.split()
+
+
+def can_split() -> bool:
+    """Whether this machine has a CPU for which `split_products` is made, and the code for it."""
+    return split.is_available()
