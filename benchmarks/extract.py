@@ -80,10 +80,12 @@ class System:
 
     def read(self, texts: Sequence[str], batch: int) -> tuple[list[Extraction], float]:
         """What is in the texts, and the seconds it took to find it."""
-        self.extractor.batch_size = self.extractor.model.config.extraction.batch_size if batch == 1 else batch
+        # A new one each time: an extractor remembers the words that it has read.
+        size = None if batch == 1 else batch
+        reader = Extractor(self.extractor.model, batch_size=size, max_cells=self.extractor.max_cells)
         with use_backend(self.backend):
             start = time.perf_counter()
-            found = [self.extractor(text) for text in texts] if batch == 1 else list(self.extractor.pipe(texts))
+            found = [reader(text) for text in texts] if batch == 1 else list(reader.pipe(texts))
             return found, time.perf_counter() - start
 
 
