@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from relatum.config import EncoderConfig
-from relatum.encoders import backbone, frozen
-from relatum.encoders.frozen import FrozenLinear, narrow_products, split_products
+from relatum.encoders import frozen
+from relatum.encoders.frozen import FrozenLinear, split_products
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.kernels.compile import can_load
 from relatum.kernels.linear import cpu
@@ -76,23 +76,6 @@ def test_packed_weights_are_made_once(layer: FrozenLinear) -> None:
         assert torch.equal(layer(torch.ones(1, 24)), first)
         assert torch.equal(deepcopy(layer)(torch.ones(1, 24)), first)
     assert layer._packed is packed is not None
-
-
-def test_narrowed_products_leave_all_else_as_wide_as_it_was() -> None:
-    torch.manual_seed(0)
-    plain, own, norm = nn.Linear(24, 24), FrozenLinear(24, 24), nn.LayerNorm(24)
-    network = nn.Sequential(plain, norm, own, norm).requires_grad_(False)
-    values = torch.randn(5, 24)
-    with torch.no_grad():
-        expected = network(values)
-        narrow_products(network, torch.bfloat16)
-        assert {part.weight.dtype for part in (plain, own)} == {torch.bfloat16}
-        assert plain(values).dtype == norm.weight.dtype == torch.float32
-        product = plain(values)
-        assert torch.equal(product, linear(values.bfloat16(), plain.weight, plain.bias).float())
-        assert own(values).dtype == torch.bfloat16
-        found = norm(norm(product) + own(norm(product)))
-    assert found.dtype == expected.dtype == torch.float32
 
 
 @pytest.mark.usefixtures("emulated")
@@ -159,14 +142,11 @@ def test_all_linear_layers_of_a_network_are_split() -> None:
 
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_encoder_on_a_cpu_with_a_matrix_unit_keeps_its_weights(
-    make_model: MakeModel, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backbone, "can_split", lambda: True)
+def test_encoder_on_a_cpu_with_a_matrix_unit_keeps_its_weights(make_model: MakeModel, kind: str) -> None:
     encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1))
     sentences = [["Mara", "left"], ["Mara"]]
     full = encoder.encode(sentences)
-    encoder.narrow(torch.bfloat16)
+    encoder.split_products()
     split = encoder.encode(sentences)
     assert {weight.dtype for weight in encoder._backbone.parameters()} == {torch.float32}
     assert full.attention_maps is not None

@@ -191,22 +191,6 @@ def test_half_precision_on_disk_is_computed_in_single(make_model: MakeModel, tmp
     assert not torch.equal(output.vectors, full.vectors)
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_narrowed_encoder_rounds_products_and_nothing_else(make_model: MakeModel, kind: str) -> None:
-    encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1))
-    full = encoder.encode(SENTENCES)
-    encoder.narrow(torch.bfloat16)
-    narrow = encoder.encode(SENTENCES)
-    assert full.attention_maps is not None
-    assert narrow.attention_maps is not None
-    assert narrow.vectors.dtype == narrow.attention_maps.dtype == torch.float32
-    torch.testing.assert_close(narrow.vectors, full.vectors, rtol=0.05, atol=0.05)
-    torch.testing.assert_close(narrow.attention_maps, full.attention_maps, rtol=0.05, atol=0.01)
-    assert not torch.equal(narrow.vectors, full.vectors)
-    # Values that had been rounded would be themselves in bfloat16.
-    assert not torch.equal(narrow.vectors, narrow.vectors.bfloat16().float())
-
-
 def test_a_model_of_another_kind_with_weights_missing_is_refused(make_model: MakeModel, tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     shutil.copytree(make_model("mpnet"), folder)

@@ -12,26 +12,26 @@ from relatum.models.model import Model
 
 class Recorded(HuggingFaceEncoder):
     def __init__(self) -> None:
-        self.asked: list[torch.dtype] = []
+        self.is_split = False
 
-    def narrow(self, dtype: torch.dtype) -> None:
-        self.asked.append(dtype)
+    def split_products(self) -> None:
+        self.is_split = True
 
 
 @pytest.mark.parametrize(
     ("device", "unit", "name", "expected"),
     [
-        ("cpu", True, "bf16", [torch.bfloat16]),
-        ("cpu", False, "bf16", []),
-        ("cuda", False, "bf16", [torch.bfloat16]),
-        ("cpu", True, "fp32", []),
+        ("cpu", True, "bf16", True),
+        ("cpu", False, "bf16", False),
+        ("cuda", True, "bf16", False),
+        ("cpu", True, "fp32", False),
     ],
 )
-def test_encoder_is_narrowed_where_that_does_not_change_answers(
-    device: str, unit: bool, name: Precision, expected: list[torch.dtype], monkeypatch: pytest.MonkeyPatch
+def test_encoder_has_split_products_where_that_is_faster(
+    device: str, unit: bool, name: Precision, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "can_split", lambda: unit)
     encoder = Recorded()
     model = SimpleNamespace(network=SimpleNamespace(layers=[]), encoder=encoder, device=torch.device(device))
     set_precision(cast("Model", model), name)
-    assert encoder.asked == expected
+    assert encoder.is_split == expected

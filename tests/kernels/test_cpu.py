@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from relatum.errors import RelatumError
+from relatum.kernels import threads
 from relatum.kernels.compile import VARIANTS, compile_source, find_compiler
 from relatum.kernels.md_gru import cpu
 from relatum.kernels.md_gru.cpu import SOURCE, CpuScanner
@@ -313,7 +314,7 @@ def test_graph_can_be_used_twice() -> None:
 
 
 def test_threads_are_those_of_torch() -> None:
-    assert (cpu._openmp() is not None) == torch.backends.openmp.is_available()
+    assert (threads.find_openmp() is not None) == torch.backends.openmp.is_available()
 
 
 def test_type_of_numbers_that_is_not_computed_is_refused() -> None:

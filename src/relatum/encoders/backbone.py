@@ -6,10 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
-
-from relatum.encoders.frozen import can_split, narrow_products, split_products
 
 
 class LayerOutput(NamedTuple):
@@ -38,14 +35,3 @@ class Backbone(nn.Module):
 
         Both arguments are (batch, pieces); the mask is true where there is a piece.
         """
-
-    def narrow(self, dtype: torch.dtype) -> None:
-        """Compute products with weights in another precision from now on.
-
-        They are where the time is. What is added up from layer to layer, norms and attention keep theirs. In bfloat16
-        on a CPU that has AMX, products are made of several, so that they round a hundredth as much.
-        """
-        if dtype == torch.bfloat16 and next(self.parameters()).device.type == "cpu" and can_split():
-            split_products(self)
-        else:
-            narrow_products(self, dtype)

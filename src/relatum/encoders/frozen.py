@@ -81,21 +81,7 @@ def _can_pack(values: Tensor) -> bool:
     """Whether torch's library for CPUs multiplies these with weights in an order of its own, and is faster so."""
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
-    if values.dtype == torch.float32:
-        return values.shape[:-1].numel() <= _FEW_ROWS
-    return values.dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def narrow_products(module: nn.Module, dtype: torch.dtype) -> None:
-    """Let all linear layers in a frozen network compute in another precision, and the rest go on in its own."""
-    for part in module.modules():
-        if not isinstance(part, nn.Linear):
-            continue
-        wide = part.weight.dtype
-        part.to(dtype)
-        if not isinstance(part, FrozenLinear):
-            part.register_forward_pre_hook(lambda _, values: tuple(value.to(dtype) for value in values))
-            part.register_forward_hook(lambda _, __, found, wide=wide: found.to(wide))
+    return values.dtype == torch.float32 and values.shape[:-1].numel() <= _FEW_ROWS
 
 
 def split_products(module: nn.Module) -> None:

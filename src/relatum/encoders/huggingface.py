@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from relatum.config import EncoderConfig
 from relatum.encoders.backbone import Backbone
 from relatum.encoders.base import EncoderOutput
 from relatum.encoders.bert import BertShape, load_bert
+from relatum.encoders.frozen import split_products
 from relatum.encoders.hashing import files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
@@ -47,7 +47,6 @@ class HuggingFaceEncoder:
         self._config = config
         self._want_maps = want_maps
         self.device = torch.device("cpu")
-        self._in_tf32 = False
 
     @classmethod
     def load(cls, folder: Path, config: EncoderConfig, want_maps: bool = True) -> HuggingFaceEncoder:
@@ -96,22 +95,12 @@ class HuggingFaceEncoder:
         self._backbone.to(self.device)
         return self
 
-    def narrow(self, dtype: torch.dtype) -> None:
-        """Compute products in another precision from now on; features keep theirs.
-
-        On a GPU that is TF32 in any case: it is as fast as this encoder can use, and rounds an eighth as much as bf16.
-        """
-        if self.device.type == "cuda":
-            self._in_tf32 = True
-        else:
-            self._backbone.narrow(dtype)
+    def split_products(self) -> None:
+        """Make products with weights of several in bfloat16 from now on, where `frozen.can_split` says so."""
+        split_products(self._backbone)
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
-        with _products_in_tf32() if self._in_tf32 else nullcontext():
-            return self._encode(sentences)
-
-    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
@@ -170,14 +159,3 @@ class HuggingFaceEncoder:
                 f"a sentence of {n_pieces} pieces is longer than the encoder can read ({self.max_pieces}); "
                 "read it in windows"
             )
-
-
-@contextmanager
-def _products_in_tf32() -> Iterator[None]:
-    """Within the block, a GPU multiplies float32 with as many bits as its tensor cores take."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

@@ -26,9 +26,8 @@ def set_precision(model: Model, precision: Precision) -> None:
 
     In bf16 these are the weights of products over tables, where the time is. The rest stays in float32: the sequence,
     the scores of tags and of attention, and what the encoder adds up from layer to layer. To round what the encoder's
-    products read to bfloat16 would change answers more than all else does: on a GPU they are TF32, on a CPU with AMX
-    they are made of several in bfloat16, which keep 16 bits, and on any other they are float32. An ELMo stays as it is
-    everywhere.
+    products read to bfloat16 would change answers more than all else does: on a CPU with AMX they are made of several
+    in bfloat16, which keep 16 bits, and elsewhere they are float32. An ELMo stays as it is everywhere.
     """
     check_precision(precision)
     if precision == "bf16":
@@ -36,5 +35,5 @@ def set_precision(model: Model, precision: Precision) -> None:
             for part in (layer.pairing, layer.table_encoder):
                 if part is not None:
                     part.to(torch.bfloat16)
-        if isinstance(model.encoder, HuggingFaceEncoder) and (model.device.type != "cpu" or can_split()):
-            model.encoder.narrow(torch.bfloat16)
+        if isinstance(model.encoder, HuggingFaceEncoder) and model.device.type == "cpu" and can_split():
+            model.encoder.split_products()

@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 
 from relatum.errors import RelatumError
 from relatum.kernels.compile import AMX, CompileError, Source, cpu_flags, load
-from relatum.kernels.md_gru.cpu import _openmp
+from relatum.kernels.threads import share_threads
 
 _log = logging.getLogger(__name__)
 
@@ -111,8 +111,5 @@ def _library(source: Source) -> ctypes.CDLL:
     if not library.relatum_linear_allowed():
         raise CompileError(f"{source.main} cannot run: the system does not let this process use the CPU's matrix unit")
     library.relatum_linear.argtypes = [*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 5]
-    openmp = _openmp()
-    if openmp is not None:
-        names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
-        library.relatum_use_threads(*(ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names))
+    share_threads(library)
     return library

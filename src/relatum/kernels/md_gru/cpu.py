@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,13 +15,13 @@ from relatum.errors import RelatumError
 from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import PREDECESSORS, Weights
+from relatum.kernels.threads import share_threads
 
 _log = logging.getLogger(__name__)
 
 SOURCE = Source(Path(__file__).parent / "native", "scan.cpp")
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_OPENMP = re.compile(r"lib(g|i)?omp5?[-.].*so")
 _MAX_ROWS = 64
 """Cells that diagonals have together at most when sentences are scanned in step."""
 _CHUNK_ROWS = 48
@@ -169,20 +168,8 @@ class CpuScanner:
 def _library(source: Source, dtype: int) -> ctypes.CDLL:
     """The scan of one type, so that nobody waits for the compilation of others; what is shipped has them all."""
     library = load(replace(source, parts=(f"-DRELATUM_DTYPE={dtype}",)))
-    openmp = _openmp()
-    if openmp is not None:
-        names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
-        library.relatum_use_threads(*(ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names))
+    share_threads(library)
     return library
-
-
-def _openmp() -> ctypes.CDLL | None:
-    """The OpenMP library that torch has loaded; None where its threads are of another kind."""
-    lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
-    paths = {fields[5] for fields in (line.split(None, 5) for line in lines) if len(fields) == 6}
-    found = [path for path in sorted(paths) if _OPENMP.match(Path(path).name)]
-    found.sort(key=lambda path: "/torch/" not in path)  # there may be several; torch's own lies in its folder
-    return ctypes.CDLL(found[0]) if found else None
 
 
 def _aligned(weight: Tensor) -> Tensor:

@@ -198,9 +198,6 @@ class Linear {
         block.next_rows = tile_size(), block.n_steps = n_steps_, block.sums = sums;
         block.weights = job_.weights + pair * strip;
         block.ahead = reinterpret_cast<const char*>(block.weights + strip);
-#if defined(RELATUM_NO_PREFETCH)
-        more = false;
-#endif
         // The lines of a step are shared out among the passes.
         block.n_ahead = more ? (4 * kTileValues * int(sizeof(bfloat16)) / 64 + n_passes - 1) / n_passes : 0;
         for (int tile = begin; tile < end; tile += 2) {
