@@ -140,19 +140,22 @@ def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, coop
     if not cooperates:
         return projected.new_zeros(shape)
     own = _all_bits(n_written, padded_width(width), projected.dtype, projected.device)
-    states = own.new_empty(shape)
+    states = own.new_empty(*shape[:2], len(own))
     real = (mask.unsqueeze(2) & mask.unsqueeze(1)).view(-1, 1, 1)
-    torch.mul(real, own.expand(1, *shape[1:]), out=states[:-1])
+    torch.mul(real, own.expand(1, shape[1], -1), out=states[:-1])
     states[-1:].zero_()
     return states.view(projected.dtype)
 
 
 @lru_cache(maxsize=64)
 def _all_bits(n_set: int, n_states: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A row of states, as whole numbers, of the first of which every bit is set; the others are zero."""
+    """A row of states of which every bit of the first ones is set; the others are zero.
+
+    As whole numbers of 64 bits: so few of them are filled faster than so many states.
+    """
     whole = torch.int32 if dtype == torch.float32 else torch.int16
     with torch.inference_mode(False):  # it may serve training later
-        return -(torch.arange(n_states, device=device) < n_set).to(whole)
+        return (-(torch.arange(n_states, device=device) < n_set).to(whole)).view(torch.int64)
 
 
 @dataclass(frozen=True, slots=True)
