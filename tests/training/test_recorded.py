@@ -13,6 +13,8 @@ from torch import Tensor
 from relatum.config import Config
 from relatum.kernels.backend import use_backend
 from relatum.kernels.md_gru.geometry import make_geometry
+from relatum.models.inputs import ModelInputs
+from relatum.models.labels import Labels
 from relatum.models.model import Model
 from relatum.training import recorded
 from relatum.training.batches import Batches
@@ -32,8 +34,8 @@ class Pretended:
     """As a graph does, it makes the step when it is replayed, from what then stands in the memory it was given."""
 
     def __init__(self) -> None:
-        self.n_recorded = self.n_replayed = 0
-        self._open = False
+        self.n_recorded = self.n_replayed = self.n_released = 0
+        self._open = self.replays = False
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -50,9 +52,16 @@ class Pretended:
 
         def replay() -> Tensor:
             self.n_replayed += 1
-            return step()
+            self.replays = True
+            try:
+                return step()
+            finally:
+                self.replays = False
 
         return replay
+
+    def release(self) -> None:
+        self.n_released += 1
 
 
 class Broken:
@@ -67,6 +76,9 @@ class Broken:
         del step
         self.n_tries += 1
         raise RuntimeError("operation not permitted when stream is capturing\nand much more")
+
+    def release(self) -> None:
+        raise AssertionError("there is nothing to release")
 
 
 class Run:
@@ -141,6 +153,39 @@ def test_recording_that_fails_is_said_once_and_loses_nothing(start: Start, tiny:
     assert not broken.updates.n_recordings
 
 
+def test_recordings_are_given_up_where_memory_is_short(
+    start: Start, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Pretended()
+    plain, short = Run(start, tiny(), None), Run(start, tiny(), recorder)
+    make = short.updates._make
+
+    def make_where_there_is_room(inputs: ModelInputs, labels: Labels) -> Tensor:
+        if short.updates.n_recordings and not recorder.replays:
+            raise torch.OutOfMemoryError
+        return make(inputs, labels)
+
+    monkeypatch.setattr(short.updates, "_make", make_where_there_is_room)
+    assert_same(plain, short, plain.make(), short.make())
+    assert recorder.n_recorded == recorder.n_released == 1
+    assert not short.updates.n_recordings
+    (said,) = short.said
+    assert "training.max_cells" in said
+
+
+def test_memory_that_is_short_without_recordings_is_an_error(
+    start: Start, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(start, tiny(), Pretended())
+
+    def refuse(*_: object) -> Tensor:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(run.updates, "_make", refuse)
+    with pytest.raises(torch.OutOfMemoryError):
+        run.make([[0]])
+
+
 def test_no_more_than_so_many_shapes_are_recorded(
     start: Start, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +226,23 @@ def test_what_a_wavefront_reads_outlives_the_cache(start: Start, tiny: Callable[
             kept = run.updates._geometries
             assert bool(kept) == is_read
             assert make_geometry.cache_info().currsize == int(is_read)  # kept are those that were used, and no others
+
+
+def test_what_a_wavefront_reads_is_not_made_within_a_recording(start: Start, tiny: Callable[..., Config]) -> None:
+    """The cache may have forgotten it since the first batch of the shape."""
+    n_known: list[int] = []
+
+    class Watching(Pretended):
+        def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+            n_known.append(make_geometry.cache_info().currsize)
+            return super().record(step)
+
+    run = Run(start, tiny(), Watching())
+    with use_backend("wavefront"):
+        run.make([[4]])
+        make_geometry.cache_clear()
+        run.make([[4]])
+    assert n_known == [1]
 
 
 def test_nothing_is_recorded_on_a_cpu() -> None:

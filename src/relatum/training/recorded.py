@@ -44,6 +44,9 @@ class Recorder(Protocol):
     def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         """Record a step without making it. What comes back makes it, and gives a copy of its result."""
 
+    def release(self) -> None:
+        """Give back the memory of recordings that nobody has any more."""
+
 
 class GraphRecorder:
     """Records CUDA graphs.
@@ -83,6 +86,9 @@ class GraphRecorder:
             return result.clone()
 
         return replay
+
+    def release(self) -> None:
+        torch.cuda.empty_cache()
 
     def _recover(self) -> None:
         """After a recording that broke off, torch may still wait for its end before it draws random numbers."""
@@ -140,13 +146,31 @@ class Updates:
             self._optimiser.set_rate(step)
             parts = _take_apart(inputs, labels)
             if parts is None:
-                return self._make(inputs, labels)
+                return self._make_beside(recorder, inputs, labels)
             key = tuple(None if part is None else (part.dtype, part.shape) for part in parts)
             if key not in self._recordings and not self._record(recorder, key, parts):
-                return self._make(inputs, labels)
+                return self._make_beside(recorder, inputs, labels)
             kept, replay = self._recordings[key]
             _copy(parts, kept)
             return replay()
+
+    def _make_beside(self, recorder: Recorder, inputs: ModelInputs, labels: Labels) -> Tensor:
+        """Make an update that is not recorded; where memory is short, give up the recordings, which hold much of it."""
+        try:
+            return self._make(inputs, labels)
+        except torch.OutOfMemoryError:
+            if not self._recordings:
+                raise
+        # Not in the handler: the error holds on to all that the update had made.
+        self._failed = True
+        self._recordings.clear()
+        self._room = _Room()
+        recorder.release()
+        self._say(
+            "the device has not the memory for recorded updates and for others beside them; from now on none is "
+            "recorded, which is slower. A lower training.max_cells would leave room"
+        )
+        return self._make(inputs, labels)
 
     def _make(self, inputs: ModelInputs, labels: Labels) -> Tensor:
         loss = joint_loss(self._network(inputs), labels, self._config).total
@@ -164,19 +188,22 @@ class Updates:
         start = time.perf_counter()
         kept = self._room.like(parts)
         inputs, labels = _put_together(kept)
+        # Before the recording: what is made within it is only there while it is replayed, and the cache is for all.
+        geometries = _find_geometries(self._network, inputs.mask)
         try:
             with self._optimiser.recording():
                 replay = recorder.record(lambda: self._make(inputs, labels))
         except Exception as error:  # whatever it is, the update can still be made without it
             self._failed = True
-            why = (str(error) or type(error).__name__).splitlines()[0]
+            cause = error.__context__ or error  # the end of a recording that broke off may have failed in its turn
+            why = (str(cause) or type(cause).__name__).splitlines()[0]
             self._say(
                 f"an update could not be recorded as a CUDA graph ({why}); those of its shape and of new ones are made "
                 "without, which is slower"
             )
             return False
         self._recordings[key] = kept, replay
-        self._geometries += _find_geometries(self._network, inputs.mask)
+        self._geometries += geometries
         self.seconds_recording += time.perf_counter() - start
         return True
 
