@@ -15,7 +15,7 @@ from relatum.errors import ConfigError
 from relatum.kernels import backend as selection
 from relatum.kernels.backend import Backend, explain, select, use_backend
 from relatum.kernels.compile import CompileError
-from relatum.kernels.md_gru import CellSpec, Weights, cpu, md_gru, triton, triton_launch
+from relatum.kernels.md_gru import CellSpec, Weights, cpu, gpu, md_gru, triton
 
 BEFORE = CellSpec(reset="before")
 NO_NEIGHBOUR = CellSpec(("below", "up", "left"), ("below",))
@@ -205,7 +205,7 @@ def test_cpu_refuses_types_it_does_not_compute_in() -> None:
 def test_states_too_wide_for_the_memory_of_a_gpu_are_left_to_the_wavefront(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, triton=None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(triton_launch, "_memory", lambda _: 225 * 1024)
+    monkeypatch.setattr(gpu, "memory", lambda _: 227 * 1024)
     assert select("cuda", CellSpec(), torch.bfloat16, 128) == "triton"
     assert select("cuda", CellSpec(), torch.bfloat16, 129) == "wavefront"
     with use_backend("triton"), pytest.raises(ConfigError, match="states 129 wide do not fit"):

@@ -26,6 +26,7 @@ from relatum.kernels.md_gru import (
     Direction,
     Predecessor,
     Weights,
+    gpu,
     hopper_launch,
     md_gru,
     triton,
@@ -39,7 +40,7 @@ pytestmark = [
 ]
 
 DEVICE = "cuda"
-ON_HOPPER = torch.cuda.is_available() and hopper_launch.serves(100, torch.bfloat16, torch.device(DEVICE))
+ON_HOPPER = torch.cuda.is_available() and hopper_launch.are_for(torch.device(DEVICE))
 INPUT_WIDTH = 24
 N_COMPILERS = min(8, os.cpu_count() or 1)
 ALL: tuple[Predecessor, ...] = ("below", "up", "left")
@@ -234,7 +235,7 @@ def test_every_set_of_predecessors_is_right(case: Case) -> None:
 def test_cases_divide_the_work_in_every_way() -> None:
     """In the kernels for all GPUs: whether programs wait for each other, and whether they have several tiles."""
     device = torch.device(DEVICE)
-    cases = [case for case in SHAPES if not hopper_launch.serves(case.width, case.dtype, device)]
+    cases = [case for case in SHAPES if not hopper_launch.serves(case.width, case.form, case.dtype, device)]
     plans = [
         triton_launch._plan(len(case.lengths), max(case.lengths), case.width, case.form, case.dtype, device)
         for case in cases
@@ -249,7 +250,7 @@ def test_cases_divide_the_work_in_every_way() -> None:
 @pytest.mark.parametrize("backward", [False, True])
 def test_cases_divide_the_work_in_every_way_on_a_hopper(backward: bool) -> None:
     cases = [case for case in (*SHAPES, *PREDECESSORS) if case.dtype.itemsize == 2]
-    numbers = triton_launch._n_processors(torch.device(DEVICE)), triton_launch._memory(torch.device(DEVICE))
+    numbers = gpu.n_processors(torch.device(DEVICE)), gpu.memory(torch.device(DEVICE))
     plans = [
         hopper_launch.make_plan(len(case.lengths), max(case.lengths), case.width, case.form, *numbers, backward)
         for case in cases

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from relatum.kernels.md_gru import CellSpec, hopper_launch
+from relatum.kernels.md_gru import CellSpec, gpu, hopper_launch
 from relatum.kernels.md_gru.fused import Form
 
-N_PROCESSORS, MEMORY = 132, 225 * 1024
+N_PROCESSORS, MEMORY = 132, 227 * 1024
 """Those of an H200."""
 FORM = Form(CellSpec(), ("nw", "se"))
 SIZES = [(1, 1), (1, 300), (3, 7), (24, 32), (24, 64), (40, 65), (200, 7), (256, 32)]
@@ -62,9 +62,21 @@ def test_order_of_units_puts_together_what_four_threads_read_at_once() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_other_types_and_devices_have_other_kernels(dtype: torch.dtype) -> None:
-    assert not hopper_launch.serves(100, dtype, torch.device("cuda"))
-    assert not hopper_launch.serves(100, torch.bfloat16, torch.device("cpu"))
-    assert not hopper_launch.serves(200, torch.bfloat16, torch.device("cuda"))
+    assert not hopper_launch.serves(100, FORM, dtype, torch.device("cuda"))
+    assert not hopper_launch.serves(100, FORM, torch.bfloat16, torch.device("cpu"))
+    assert not hopper_launch.serves(200, FORM, torch.bfloat16, torch.device("cuda"))
+
+
+def test_slice_of_a_gpu_that_is_too_small_has_other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fourteen multiprocessors cannot run a group for each of four directions, backward."""
+    device, four = torch.device("cuda"), Form(CellSpec(), ("nw", "ne", "sw", "se"))
+    monkeypatch.setattr(hopper_launch, "are_for", lambda _: True)
+    monkeypatch.setattr(gpu, "memory", lambda _: MEMORY)
+    monkeypatch.setattr(gpu, "n_processors", lambda _: 14)
+    assert hopper_launch.serves(100, FORM, torch.bfloat16, device)
+    assert not hopper_launch.serves(100, four, torch.bfloat16, device)
+    monkeypatch.setattr(gpu, "n_processors", lambda _: N_PROCESSORS)
+    assert hopper_launch.serves(100, four, torch.bfloat16, device)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")

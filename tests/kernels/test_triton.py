@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 CHECK = """
 import torch
 import test_md_gru as cases
-from relatum.kernels.md_gru import CellSpec, Weights, triton_launch
+from relatum.kernels.md_gru import CellSpec, Weights, gpu, triton_launch
 from relatum.kernels.md_gru.fused import Form
 
 torch.set_num_threads(1)
@@ -116,7 +116,7 @@ for directions, lengths, width, n_processors, expected in (
     (("nw",), [2, 3], 2, 1, (1, 2, 3)),
     (("se",), [3], 33, 64, (1, 1, 2)),  # with several slices
 ):
-    triton_launch._n_processors = lambda _: n_processors
+    gpu.n_processors = lambda _: n_processors
     triton_launch._plan.cache_clear()
     found = plan(CellSpec(), directions, lengths, width)
     assert (found.n_groups, found.per_group, found.n_tiles) == expected, found

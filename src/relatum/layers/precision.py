@@ -19,8 +19,10 @@ def product_dtype(parameter: Tensor) -> torch.dtype:
 
 
 def scoring_dtype(table: Tensor, parameter: Tensor) -> torch.dtype:
-    """The precision of a table's few scores: that of the parameters; while training, where a wider table would have to
-    be kept, that of the table."""
+    """The precision in which a table is scored: that of the parameters.
+
+    While training it is that of the table, since a wider one would have to be kept.
+    """
     return table.dtype if torch.is_grad_enabled() else parameter.dtype
 
 

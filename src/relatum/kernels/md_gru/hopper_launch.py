@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relatum.kernels.md_gru import gpu
 from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.gpu import padded_width
 from relatum.kernels.md_gru.spec import CellSpec
 
-_VALUES = 8
 _ROWS = 64
 """Rows of tables that a program treats at once: what the tensor cores take."""
 _UNITS = (16, 32, 64)
@@ -22,7 +23,7 @@ _UNITS = (16, 32, 64)
 _MIN_WIDTH, _MAX_WIDTH = 17, 128
 _RELEASE = "3.6."
 """Of Triton: the language of these kernels is experimental, and changes from release to release."""
-_SPARE = 1024
+_SPARE = 3072
 """Bytes of a program's memory that are not ours."""
 
 
@@ -39,18 +40,36 @@ class Plan:
     n_programs: int
 
 
-def serves(width: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether there are kernels for such states on this device."""
-    return dtype in (torch.bfloat16, torch.float16) and _MIN_WIDTH <= width <= _MAX_WIDTH and _is_hopper(device)
+def serves(width: int, form: Form, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the kernels can compute such states on this device, both ways."""
+    return (
+        dtype in (torch.bfloat16, torch.float16)
+        and _MIN_WIDTH <= width <= _MAX_WIDTH
+        and are_for(device)
+        and all(find_units(width, form, gpu.n_processors(device), gpu.memory(device), way) for way in (False, True))
+    )
 
 
 @lru_cache(maxsize=16)
-def _is_hopper(device: torch.device) -> bool:
+def are_for(device: torch.device) -> bool:
+    """Whether the kernels are written for this device, and for the Triton that is there."""
     return (
         device.type == "cuda"
         and torch.cuda.get_device_capability(device)[0] == 9
         and importlib.util.find_spec("triton") is not None
         and version("triton").startswith(_RELEASE)
+    )
+
+
+@lru_cache(maxsize=64)
+def find_units(width: int, form: Form, n_processors: int, memory: int, backward: bool) -> tuple[int, ...]:
+    """How many units a program may have: its weights fit, and a group of programs can run at once."""
+    return tuple(
+        units
+        for units in _UNITS
+        if units <= padded_width(width)
+        and n_bytes(width, form.spec, units, backward) <= memory
+        and -(-width // units) * len(form.directions) <= n_processors
     )
 
 
@@ -61,11 +80,9 @@ def make_plan(
     """The division that takes the least time, by a rule of thumb."""
     found: dict[Plan, float] = {}
     n_words, n_directions = max(1, n_words), len(form.directions)
-    for units in _UNITS:
+    for units in find_units(width, form, n_processors, memory, backward):
         n_slices = -(-width // units)
         most = n_processors // (n_slices * n_directions)
-        if units > inner_width(width) or n_bytes(width, form.spec, units, backward) > memory or not most:
-            continue
         for n_lanes in range(1, n_batch + 1):
             n_rounds = -(-n_batch // (n_lanes * most))
             n_groups = -(-n_batch // (n_lanes * n_rounds))
@@ -93,12 +110,8 @@ def _microseconds(plan: Plan, n_cells: int, n_words: int, backward: bool) -> flo
 
 def n_bytes(width: int, spec: CellSpec, units: int, backward: bool) -> int:
     """What a program holds: its weights, and one side of a tile's product, states of neighbours or gradients."""
-    inner = len(spec.recurrent) * inner_width(width)
+    inner = len(spec.recurrent) * padded_width(width)
     return 12 * units * (inner + (_ROWS if backward else 0)) + (0 if backward else 2 * _ROWS * inner) + _SPARE
-
-
-def inner_width(width: int) -> int:
-    return max(16, 1 << (width - 1).bit_length())
 
 
 def full_width(width: int) -> int:

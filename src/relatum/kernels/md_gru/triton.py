@@ -22,8 +22,9 @@ from torch.autograd.function import once_differentiable
 
 from relatum.kernels.md_gru import hopper_launch as hopper
 from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.gpu import padded_width
 from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
-from relatum.kernels.md_gru.triton_launch import VALUES, fits, padded_width, scan_back, scan_forward
+from relatum.kernels.md_gru.triton_launch import VALUES, fits, scan_back, scan_forward
 
 _ALIGNED = 8
 """Rows of cells have a multiple of so many values, without which products are slow."""
@@ -39,8 +40,8 @@ def explain(device: str | None) -> tuple[bool, str]:
         return False, "it needs a CUDA device"
     if torch.cuda.get_device_capability() < (8, 0):
         return False, "it needs a GPU of compute capability 8.0 or more"
-    written_for_it = hopper.serves(100, torch.bfloat16, torch.device("cuda", torch.cuda.current_device()))
-    more = "; in half precision one written for this GPU" if written_for_it else ""
+    own = hopper.are_for(torch.device("cuda", torch.cuda.current_device()))
+    more = "; in half precision one written for this GPU" if own else ""
     return True, f"the whole scan of a layer in one kernel, on a CUDA device{more}"
 
 
@@ -162,7 +163,7 @@ def _find_layout(
     n_padding = -n_rows % _ALIGNED
     joined = torch.cat([*blocks, torch.full((n_padding, n, width * VALUES), nothing)])
     recurrent = torch.cat([rows(slot) for slot in spec.recurrent], 1)
-    if hopper.serves(width, dtype, device):
+    if hopper.serves(width, form, dtype, device):
         units = hopper.order_of_units(width)
         joined, recurrent = (one.unflatten(2, (width, VALUES))[:, :, units].flatten(2) for one in (joined, recurrent))
     with torch.inference_mode(False):  # they may serve training later

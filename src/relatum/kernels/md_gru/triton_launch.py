@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relatum.kernels.md_gru import gpu
 from relatum.kernels.md_gru import hopper_launch as hopper
 from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.gpu import padded_width
 from relatum.kernels.md_gru.spec import CellSpec
 
 VALUES = 8
@@ -36,8 +38,8 @@ def scan_forward(
     width = recurrent.shape[2] // VALUES
     gates = torch.empty_like(projected) if keep else projected.new_empty(0, *projected.shape[1:])
     device = projected.device
-    if hopper.serves(width, projected.dtype, device):
-        own = hopper.make_plan(*mask.shape, width, form, _n_processors(device), _memory(device), False)
+    if hopper.serves(width, form, projected.dtype, device):
+        own = hopper.make_plan(*mask.shape, width, form, gpu.n_processors(device), gpu.memory(device), False)
         states = _unwritten(projected, mask, width, hopper.full_width(width), True)
         hopper.start_forward(
             own,
@@ -89,9 +91,9 @@ def scan_back(
     grad_projected, grad_cells = torch.zeros_like(gates[:n_cells]), torch.zeros_like(cells)
     neighbours = grad.new_zeros(n_cells, len(form.directions), n_sides * width)
     device = states.device
-    if hopper.serves(width, states.dtype, device):
+    if hopper.serves(width, form, states.dtype, device):
         hopper.start_backward(
-            hopper.make_plan(*mask.shape, width, form, _n_processors(device), _memory(device), True),
+            hopper.make_plan(*mask.shape, width, form, gpu.n_processors(device), gpu.memory(device), True),
             grad,
             gates,
             states,
@@ -202,10 +204,10 @@ def _divide(
 ) -> _Plan | None:
     """Programs that keep their weights; None where these do not fit, or too few programs could run at once."""
     n_slices, n_directions = -(-width // units), len(form.directions)
-    n_groups = _n_processors(device) // (n_slices * n_directions)
+    n_groups = gpu.n_processors(device) // (n_slices * n_directions)
     # Programs that wait for each other must all be running, which an interpreter does not do.
     alone = n_slices > 1 and device.type != "cuda"
-    fits = _n_bytes(width, form.spec, dtype, units, split) <= _memory(device)
+    fits = _n_bytes(width, form.spec, dtype, units, split) <= gpu.memory(device) - _SPARE
     if units > padded_width(width) or not fits or not n_groups or alone:
         return None
     wanted = -(-n_batch // max(1, _ROWS // max(1, n_words)))
@@ -223,7 +225,7 @@ def _alone(n_batch: int, n_words: int, width: int, form: Form) -> _Plan:
 
 def fits(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether a program's memory holds what it must, with as few hidden units as there may be."""
-    return device.type != "cuda" or _n_bytes(width, spec, dtype, _UNITS[0]) <= _memory(device)
+    return device.type != "cuda" or _n_bytes(width, spec, dtype, _UNITS[0]) <= gpu.memory(device) - _SPARE
 
 
 def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, units: int, split: bool = False) -> int:
@@ -235,26 +237,6 @@ def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, units: int, split: 
     if split:
         return 8 * (n_inner * n_values + _ROWS * max(n_inner, n_values))
     return n_inner * n_values * dtype.itemsize + _ROWS * n_inner * 4
-
-
-@lru_cache(maxsize=16)
-def _memory(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 225 * 1024  # an interpreter has no limit; so it divides as an H200 does
-    from triton.runtime import driver
-
-    index = torch.empty(0, device=device).get_device()  # a device need not name its number
-    return int(driver.active.utils.get_device_properties(index)["max_shared_mem"]) - _SPARE
-
-
-def padded_width(number: int) -> int:
-    """The next power of two, and at least what a tensor core takes."""
-    return max(16, 1 << (number - 1).bit_length())
-
-
-@lru_cache(maxsize=16)
-def _n_processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 64
 
 
 def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
