@@ -93,6 +93,7 @@ def test_scores_of_a_batch_are_decoded_for_the_words_of_each_window() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_gpu_is_not_waited_for_before_its_scores_are_needed() -> None:
     settings = ("encoder.kind=none", "model.width=8", "model.n_layers=1", "sequence.n_attention_heads=2")
     schema = Schema(("X",), (RelationType("r"),))

@@ -214,7 +214,11 @@ def test_other_networks_are_recorded_as_well(table: str) -> None:
 
 
 def test_words_with_padding_are_read_as_those_without() -> None:
-    """cuDNN reads both forms; values and gradients, next to those in double precision on a CPU."""
+    """cuDNN reads both forms; values and gradients, next to those in double precision on a CPU.
+
+    For words with padding it has kernels of its own, whose tanh is good to about five digits; in training both forms
+    are read in TF32, which is good to three or four.
+    """
     run = Run(False, "model.dropout=0")
     reader = run.network.embedder.characters
     assert reader is not None
@@ -241,7 +245,7 @@ def test_words_with_padding_are_read_as_those_without() -> None:
     finally:
         torch.backends.cudnn.allow_tf32 = before
     for one, two, right in zip(padded, plain, exact, strict=True):
-        assert (one - right).norm() <= 2 * (two - right).norm() + 1e-6 * right.norm()
+        assert (one - right).norm() <= 2 * (two - right).norm() + 1e-5 * right.norm()
 
 
 def test_recording_that_waits_for_the_device_fails_and_training_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -397,6 +397,10 @@ def forward_kernel(
     values = gl.load(projected + _at(cell, OF_VALUES, VALUE) + value[None, :], _as(here, VALUE) & own_values, 0)
     if READS_BELOW:
         under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0)
+    # With several tiles, what the next turn reads of its neighbours was mostly written a turn before this one.
+    EARLY: gl.constexpr = not ONE_TILE and UNITS < 64
+    up = gl.zeros((ROWS, PAIRS), gl.int32, AROUND)
+    left = gl.zeros((ROWS, PAIRS), gl.int32, AROUND)
     a_round = 0
     step = 0
     tile = 0
@@ -406,12 +410,13 @@ def forward_kernel(
         from_left = words + _at(cell - right, OF_STATES // 2, AROUND) + pair[None, :]
         up_there = _as(here & (i > 0), AROUND) & is_read
         left_there = _as(here & (column > 0), AROUND) & is_read
-        late = True
-        while late:
+        if not EARLY:
             if READS_UP:
                 up = gl.load(from_up, up_there, 0, volatile=True)
             if READS_LEFT:
                 left = gl.load(from_left, left_there, 0, volatile=True)
+        late = True
+        while late:
             if READS_UP:
                 around_up.store(up)
             if READS_LEFT:
@@ -424,6 +429,11 @@ def forward_kernel(
             else:
                 most = left.to(gl.uint32, bitcast=True)
             late = _most(most, of_warps, ROWS, PAIRS, PAIRS // 2) == 0xFFFFFFFF
+            if late:
+                if READS_UP:
+                    up = gl.load(from_up, up_there, 0, volatile=True)
+                if READS_LEFT:
+                    left = gl.load(from_left, left_there, 0, volatile=True)
         p_r, p_z, p_1, p_2, p_3, p_v, u = _split(values, ROWS, UNITS, UNIT)
         four = _to_columns_of_four(p_r, p_z, p_1, p_2, ROWS, UNITS, OF_FOUR)
         two = _to_columns(p_3, p_v, ROWS, UNITS, OF_TWO)
@@ -463,6 +473,12 @@ def forward_kernel(
         values = gl.load(projected + _at(cell, OF_VALUES, VALUE) + value[None, :], _as(here, VALUE) & own_values, 0)
         if READS_BELOW:
             under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0)
+        if EARLY and READS_UP:
+            from_up = words + _at(cell - down, OF_STATES // 2, AROUND) + pair[None, :]
+            up = gl.load(from_up, _as(here & (i > 0), AROUND) & is_read, 0, volatile=True)
+        if EARLY and READS_LEFT:
+            from_left = words + _at(cell - right, OF_STATES // 2, AROUND) + pair[None, :]
+            left = gl.load(from_left, _as(here & (column > 0), AROUND) & is_read, 0, volatile=True)
 
         r, z, l_1, l_2 = _from_columns_of_four(four, ROWS, UNITS, UNIT)
         l_3, v = _from_columns(two, ROWS, UNITS, UNIT)
@@ -553,6 +569,49 @@ def _sum_of_slices(up, up_there, left, left_there, distance, tag, N: gl.constexp
             late |= summand.to(gl.int32, bitcast=True) ^ tag
             total += summand
     return total, late & 3
+
+
+@gluon.jit
+def _owing(
+    owed,
+    done,
+    tile,
+    is_here,
+    i,
+    column,
+    n,
+    unit,
+    n_rows,
+    WIDTH: gl.constexpr,
+    INNER: gl.constexpr,
+    N_SLICES: gl.constexpr,
+    READS_UP: gl.constexpr,
+    READS_LEFT: gl.constexpr,
+    ROWS: gl.constexpr,
+):
+    """What the cells that come after owe the cells of a turn: the row below as its "up", their own row as its "left".
+
+    And where it is not there yet.
+    """
+    N_SIDES: gl.constexpr = READS_UP + READS_LEFT
+    UNIT: gl.constexpr = _layout(ROWS, unit.shape[0], 1)
+    past = (1 - done % 2) * n_rows
+    slot = tile * ROWS + gl.arange(0, ROWS, layout=gl.SliceLayout(1, UNIT))
+    from_slot = owed + _at(past * (N_SLICES + 1) + slot, N_SIDES * INNER, UNIT) + unit[None, :]
+    written = (unit < (WIDTH + 7) // 8 * 8)[None, :]
+    if READS_UP:
+        from_up = from_slot + N_SIDES * INNER
+        up_there = _as(is_here & (i + 1 < n), UNIT) & written
+    if READS_LEFT:
+        from_left = from_slot + READS_UP * INNER
+        left_there = _as(is_here & (column + 1 < n), UNIT) & written
+    if not READS_UP:
+        from_up, up_there = from_left, left_there
+    if not READS_LEFT:
+        from_left, left_there = from_up, up_there
+    tag = (done + 2) % 3 + 1
+    distance = n_rows * (N_SIDES * INNER)
+    return _sum_of_slices(from_up, up_there, from_left, left_there, distance, tag, N_SLICES + 1, N_SIDES)
 
 
 @gluon.jit
@@ -739,30 +798,22 @@ def backward_kernel(
         UNIT,
         VALUE,
     )
+    # With several tiles, what the next turn is owed was mostly written a turn before this one.
+    EARLY: gl.constexpr = not ONE_TILE and UNITS < 64
+    HALF: gl.constexpr = 2 if UNITS == 16 else UNITS // 2
+    owing = gl.zeros((ROWS, UNITS), gl.float32, UNIT)
+    missing = gl.zeros((ROWS, UNITS), gl.int32, UNIT)
     while done < n_steps:
         here = _as(is_here, UNIT) & own
-        # What the cells that come after owe this one: the row below it as its "up", its own row as its "left".
-        past = (1 - done % 2) * n_rows
         slot = tile * ROWS + gl.arange(0, ROWS, layout=ROW)
-        from_slot = owed + _at(past * (N_SLICES + 1) + slot, OWED, UNIT) + unit[None, :]
-        if READS_UP:
-            from_up = from_slot + OWED
-            up_there = _as(is_here & (i + 1 < n), UNIT) & written
-        if READS_LEFT:
-            from_left = from_slot + READS_UP * INNER
-            left_there = _as(is_here & (column + 1 < n), UNIT) & written
-        if not READS_UP:
-            from_up, up_there = from_left, left_there
-        if not READS_LEFT:
-            from_left, left_there = from_up, up_there
-        tag = (done + 2) % 3 + 1
-        owing = gl.zeros((ROWS, UNITS), gl.float32, UNIT)
         late = True
+        if EARLY:
+            late = _most(missing.to(gl.uint32, bitcast=True), of_warps, ROWS, UNITS, HALF) > 0
         while late:
-            owing, which = _sum_of_slices(
-                from_up, up_there, from_left, left_there, n_rows * OWED, tag, N_SLICES + 1, N_SIDES
+            owing, missing = _owing(
+                owed, done, tile, is_here, i, column, n, unit, n_rows, WIDTH, INNER, N_SLICES, READS_UP, READS_LEFT, ROWS
             )
-            late = _most(which.to(gl.uint32, bitcast=True), of_warps, ROWS, UNITS, 2 if UNITS == 16 else UNITS // 2) > 0
+            late = _most(missing.to(gl.uint32, bitcast=True), of_warps, ROWS, UNITS, HALF) > 0
         grad_state = new_grad.to(gl.float32) + owing
 
         r, z, l_1, l_2, l_3, v, new = _split(values, ROWS, UNITS, UNIT)
@@ -862,6 +913,10 @@ def backward_kernel(
             UNIT,
             VALUE,
         )
+        if EARLY:
+            owing, missing = _owing(
+                owed, done, tile, is_here, i, column, n, unit, n_rows, WIDTH, INNER, N_SLICES, READS_UP, READS_LEFT, ROWS
+            )
 
         opened = _join(g_r, g_z, g_1, g_2, g_3, g_v, g_u.to(dtype), zero, ROWS, UNITS, VALUE)
         wanted_values = _as(was_here, VALUE) & own_values
