@@ -88,24 +88,27 @@ def make_plan(
             n_groups = -(-n_batch // (n_lanes * n_rounds))
             n_tiles = -(-n_lanes * n_words // _ROWS)
             plan = Plan(n_groups, n_lanes, n_rounds, n_tiles, units, n_slices, n_groups * n_directions * n_slices)
-            found[plan] = _microseconds(plan, n_batch * n_directions * n_words**2, n_words, backward)
+            found[plan] = _microseconds(plan, n_words, backward)
             if n_rounds == 1:
                 break
     return min(found, key=lambda plan: found[plan])
 
 
-def _microseconds(plan: Plan, n_cells: int, n_words: int, backward: bool) -> float:
-    """About as long as a scan takes: within a tenth of what was measured on an H200, for states 100 wide.
+_FORWARD = {16: ((1.8, 5.0), (2.1, 1.4)), 32: ((2.4, 4.4), (1.9, 3.2)), 64: ((4.4, 4.9), (3.2, 4.4))}
+_BACKWARD = {16: ((2.8, 4.7), (3.0, 5.4)), 32: ((2.3, 7.2), (3.4, 6.0)), 64: ((4.0, 12.0), (6.0, 12.0))}
+"""Microseconds of a turn, measured on an H200 for states 100 wide; see `_microseconds`."""
 
-    A turn takes the longer the more units a program has, and most with 64, for want of registers; a program of one tile
-    waits for the others at every step; and all of them share what moves to and from memory, which grows with the cells
-    and the programs that read each.
+
+def _microseconds(plan: Plan, n_words: int, backward: bool) -> float:
+    """About as long as a scan takes: turns, which take the longer the more rows of a tile are in a table.
+
+    A turn depends on the units of a program, and on whether it has one tile, and then waits for the others at every
+    step, or several, and then has asked for what it needs a turn before.
     """
     n_steps = (plan.n_rounds + 1) * n_words - 1
-    turn = {16: 0.85, 32: 1.3, 64: 3.8}[plan.units]
-    wait = (0.4 if backward else 1.0) if plan.n_tiles == 1 else 0.0
-    moved = (8 if backward else 5) * n_cells * plan.n_slices / 6400
-    return n_steps * (plan.n_tiles * turn + wait) + moved
+    filled = plan.n_lanes * n_words / (plan.n_tiles * _ROWS) * plan.n_rounds * n_words / n_steps
+    empty, full = (_BACKWARD if backward else _FORWARD)[plan.units][plan.n_tiles > 1]
+    return n_steps * plan.n_tiles * (empty + full * filled)
 
 
 def n_bytes(width: int, spec: CellSpec, units: int, backward: bool) -> int:
@@ -135,11 +138,12 @@ def start_forward(
     states: Tensor,
     below: Tensor,
     recurrent: Tensor,
-    mask: Tensor,
+    lengths: Tensor,
+    size: torch.Size,
     keep: bool,
     constants: dict[str, Any],
 ) -> None:
-    """Start the kernel; `constants` are those of a layer, see `triton_launch`."""
+    """Start the kernel; `size` are sentences and words, `constants` those of a layer, see `triton_launch`."""
     from relatum.kernels.md_gru.hopper_scan import forward_kernel
 
     forward_kernel[(plan.n_programs,)](
@@ -149,7 +153,8 @@ def start_forward(
         states.view(torch.int32),
         below,
         recurrent,
-        *_sizes(plan, mask),
+        lengths,
+        *_sizes(plan, size),
         **constants,
         **_division(plan),
         KEEP=keep,
@@ -163,14 +168,15 @@ def start_backward(
     states: Tensor,
     below: Tensor,
     recurrent: Tensor,
-    mask: Tensor,
+    lengths: Tensor,
+    size: torch.Size,
     grad_projected: Tensor,
     grad_below: Tensor,
     neighbours: Tensor,
     form: Form,
     constants: dict[str, Any],
 ) -> None:
-    """Start the kernel; `constants` are those of a layer, see `triton_launch`."""
+    """Start the kernel; `size` are sentences and words, `constants` those of a layer, see `triton_launch`."""
     from relatum.kernels.md_gru.hopper_scan import backward_kernel
 
     n_columns = len(form.spec.recurrent) * constants["INNER"]
@@ -182,15 +188,19 @@ def start_backward(
         states,
         below,
         recurrent,
-        *_sizes(plan, mask, owed, grad_projected, grad_below, neighbours),
+        lengths,
+        owed,
+        grad_projected,
+        grad_below,
+        neighbours,
+        *_sizes(plan, size),
         **constants,
         **_division(plan),
     )
 
 
-def _sizes(plan: Plan, mask: Tensor, *filled: Tensor) -> tuple[Tensor | int, ...]:
-    lengths = mask.sum(1, dtype=torch.int32)
-    return lengths, *filled, *mask.shape, plan.n_groups, plan.n_lanes, plan.n_rounds, plan.n_tiles
+def _sizes(plan: Plan, size: torch.Size) -> tuple[int, ...]:
+    return *size, plan.n_groups, plan.n_lanes, plan.n_rounds, plan.n_tiles
 
 
 def _division(plan: Plan) -> dict[str, Any]:

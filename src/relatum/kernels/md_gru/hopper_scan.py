@@ -394,9 +394,16 @@ def forward_kernel(
     n_next = _words(lengths, first, 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
     n_before = gl.zeros_like(n_now)
     cell, column, _n, here = _cells(lane, i, 0, 0, n_now, n_before, first, n_words, n_lanes, south, east)
-    values = gl.load(projected + _at(cell, OF_VALUES, VALUE) + value[None, :], _as(here, VALUE) & own_values, 0)
+    values = gl.load(
+        projected + _at(cell, OF_VALUES, VALUE) + value[None, :],
+        _as(here, VALUE) & own_values,
+        0,
+        eviction_policy="evict_first",
+    )
     if READS_BELOW:
-        under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0)
+        under = gl.load(
+            below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0, eviction_policy="evict_first"
+        )
     # With several tiles, what the next turn reads of its neighbours was mostly written a turn before this one.
     EARLY: gl.constexpr = not ONE_TILE and UNITS < 64
     up = gl.zeros((ROWS, PAIRS), gl.int32, AROUND)
@@ -470,9 +477,19 @@ def forward_kernel(
             n_now = _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds)
             n_before = _words(lengths, first, a_round - 1, lane, i, n_batch, n_words, n_lanes, n_rounds)
         cell, column, _n, here = _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, south, east)
-        values = gl.load(projected + _at(cell, OF_VALUES, VALUE) + value[None, :], _as(here, VALUE) & own_values, 0)
+        values = gl.load(
+            projected + _at(cell, OF_VALUES, VALUE) + value[None, :],
+            _as(here, VALUE) & own_values,
+            0,
+            eviction_policy="evict_first",
+        )
         if READS_BELOW:
-            under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], _as(here, UNIT) & own, 0)
+            under = gl.load(
+                below + _at(cell, OF_CELL, UNIT) + unit[None, :],
+                _as(here, UNIT) & own,
+                0,
+                eviction_policy="evict_first",
+            )
         if EARLY and READS_UP:
             from_up = words + _at(cell - down, OF_STATES // 2, AROUND) + pair[None, :]
             up = gl.load(from_up, _as(here & (i > 0), AROUND) & is_read, 0, volatile=True)
@@ -512,7 +529,12 @@ def forward_kernel(
                 UNITS,
                 VALUE,
             )
-            gl.store(gates + _at(at, OF_VALUES, VALUE) + value[None, :], opened, _as(is_here, VALUE) & own_values)
+            gl.store(
+                gates + _at(at, OF_VALUES, VALUE) + value[None, :],
+                opened,
+                _as(is_here, VALUE) & own_values,
+                cache_modifier=".cs",
+            )
 
 
 @gluon.jit
@@ -647,11 +669,16 @@ def _ask(
     """What a turn of the backward scan reads that does not depend on other turns."""
     own = _as(here, UNIT) & (unit < WIDTH)[None, :]
     own_values = _as(here, VALUE) & (of_value < WIDTH)[None, :]
-    values = gl.load(gates + _at(cell, N_DIRECTIONS * WIDTH * 8, VALUE) + value[None, :], own_values, 0)
-    g = gl.load(grad + _at(cell, N_DIRECTIONS * WIDTH, UNIT) + unit[None, :], own, 0)
+    values = gl.load(
+        gates + _at(cell, N_DIRECTIONS * WIDTH * 8, VALUE) + value[None, :],
+        own_values,
+        0,
+        eviction_policy="evict_first",
+    )
+    g = gl.load(grad + _at(cell, N_DIRECTIONS * WIDTH, UNIT) + unit[None, :], own, 0, eviction_policy="evict_first")
     under, over, beside = g, g, g
     if READS_BELOW:
-        under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], own, 0)
+        under = gl.load(below + _at(cell, OF_CELL, UNIT) + unit[None, :], own, 0, eviction_policy="evict_first")
     there = (unit < (WIDTH + 7) // 8 * 8)[None, :]
     if READS_UP:
         place = states + _at(cell - down, N_DIRECTIONS * INNER, UNIT) + unit[None, :]
@@ -811,7 +838,21 @@ def backward_kernel(
             late = _most(missing.to(gl.uint32, bitcast=True), of_warps, ROWS, UNITS, HALF) > 0
         while late:
             owing, missing = _owing(
-                owed, done, tile, is_here, i, column, n, unit, n_rows, WIDTH, INNER, N_SLICES, READS_UP, READS_LEFT, ROWS
+                owed,
+                done,
+                tile,
+                is_here,
+                i,
+                column,
+                n,
+                unit,
+                n_rows,
+                WIDTH,
+                INNER,
+                N_SLICES,
+                READS_UP,
+                READS_LEFT,
+                ROWS,
             )
             late = _most(missing.to(gl.uint32, bitcast=True), of_warps, ROWS, UNITS, HALF) > 0
         grad_state = new_grad.to(gl.float32) + owing
@@ -915,16 +956,37 @@ def backward_kernel(
         )
         if EARLY:
             owing, missing = _owing(
-                owed, done, tile, is_here, i, column, n, unit, n_rows, WIDTH, INNER, N_SLICES, READS_UP, READS_LEFT, ROWS
+                owed,
+                done,
+                tile,
+                is_here,
+                i,
+                column,
+                n,
+                unit,
+                n_rows,
+                WIDTH,
+                INNER,
+                N_SLICES,
+                READS_UP,
+                READS_LEFT,
+                ROWS,
             )
 
         opened = _join(g_r, g_z, g_1, g_2, g_3, g_v, g_u.to(dtype), zero, ROWS, UNITS, VALUE)
         wanted_values = _as(was_here, VALUE) & own_values
-        gl.store(grad_projected + _at(at, OF_VALUES, VALUE) + value[None, :], opened, wanted_values)
+        gl.store(
+            grad_projected + _at(at, OF_VALUES, VALUE) + value[None, :], opened, wanted_values, cache_modifier=".cs"
+        )
         if READS_BELOW:
-            gl.store(grad_below + _at(at, OF_CELL, UNIT) + unit[None, :], (g_mixed * of_below).to(dtype), here)
+            gl.store(
+                grad_below + _at(at, OF_CELL, UNIT) + unit[None, :],
+                (g_mixed * of_below).to(dtype),
+                here,
+                cache_modifier=".cs",
+            )
         seen = neighbours + _at(at, OF_SEEN, UNIT) + unit[None, :]
         if READS_UP:
-            gl.store(seen, was_over, here)
+            gl.store(seen, was_over, here, cache_modifier=".cs")
         if READS_LEFT:
-            gl.store(seen + READS_UP * WIDTH, was_beside, here)
+            gl.store(seen + READS_UP * WIDTH, was_beside, here, cache_modifier=".cs")

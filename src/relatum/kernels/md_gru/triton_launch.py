@@ -21,6 +21,10 @@ _ROWS = 64
 """Rows of tables that a program treats at once: what a tensor core takes."""
 _UNITS = (16, 32, 64, 128)
 """Hidden units that a program may have."""
+_FILLED = 4096
+"""Whole numbers of 64 bits that a program fills."""
+_CLEARED = 16
+"""Cells that a program clears, as far as they are outside the tables."""
 _SPARE = 2048
 """Bytes of a program's memory that are not ours."""
 
@@ -40,7 +44,7 @@ def scan_forward(
     device = projected.device
     if hopper.serves(width, form, projected.dtype, device):
         own = hopper.make_plan(*mask.shape, width, form, gpu.n_processors(device), gpu.memory(device), False)
-        states = _unwritten(projected, mask, width, hopper.full_width(width), True)
+        states, lengths = _unwritten(projected, mask, width, hopper.full_width(width), True)
         hopper.start_forward(
             own,
             projected,
@@ -48,20 +52,21 @@ def scan_forward(
             states,
             cells[:, max(below, 0) :],
             recurrent,
-            mask,
+            lengths,
+            mask.shape,
             keep,
             _layer_constants(form, below, cells, width),
         )
         return states[..., :width], gates
     plan = _plan(*mask.shape, width, form, projected.dtype, device, _is_exact(cells))
-    states = _unwritten(projected, mask, width, width, plan.cooperates)
+    states, lengths = _unwritten(projected, mask, width, width, plan.cooperates)
     forward_kernel[(plan.n_programs,)](
         projected,
         gates if keep else projected,
         states,
         cells[:, max(below, 0) :],
         recurrent,
-        mask.sum(1, dtype=torch.int32),
+        lengths,
         *mask.shape,
         plan.n_groups,
         plan.per_group,
@@ -88,8 +93,10 @@ def scan_back(
 
     width, n_sides = states.shape[2], len(form.spec.recurrent)
     n_cells = len(cells)
-    grad_projected, grad_cells = torch.zeros_like(gates[:n_cells]), torch.zeros_like(cells)
-    neighbours = grad.new_zeros(n_cells, len(form.directions), n_sides * width)
+    grad_projected, grad_cells = torch.empty_like(gates[:n_cells]), torch.zeros_like(cells)
+    neighbours = grad.new_empty(n_cells, len(form.directions), n_sides * width)
+    for values in (grad_projected, neighbours):
+        _clear(values, mask)
     device = states.device
     if hopper.serves(width, form, states.dtype, device):
         hopper.start_backward(
@@ -99,7 +106,8 @@ def scan_back(
             states,
             cells[:, max(below, 0) :],
             recurrent,
-            mask,
+            mask.sum(1, dtype=torch.int32),
+            mask.shape,
             grad_projected,
             grad_cells[:, max(below, 0) :],
             neighbours,
@@ -133,31 +141,51 @@ def scan_back(
     return grad_projected, grad_cells, neighbours
 
 
-def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, cooperates: bool) -> Tensor:
-    """(cells + 1, D, H and what makes it a power of two): states as the kernels want them.
+def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, cooperates: bool) -> tuple[Tensor, Tensor]:
+    """(cells + 1, D, H and what makes it a power of two): states as the kernels want them; and the sentences' lengths.
 
     Where programs wait for each other, all bits of what is to be written are set; the rest is zero, and the last cell.
     """
-    shape = projected.shape[0], projected.shape[1], padded_width(width)
-    if not cooperates:
-        return projected.new_zeros(shape)
-    own = _all_bits(n_written, padded_width(width), projected.dtype, projected.device)
-    states = own.new_empty(*shape[:2], len(own))
-    real = (mask.unsqueeze(2) & mask.unsqueeze(1)).view(-1, 1, 1)
-    torch.mul(real, own.expand(1, shape[1], -1), out=states[:-1])
-    states[-1:].zero_()
-    return states.view(projected.dtype)
+    from relatum.kernels.md_gru.triton_scan import fill_kernel
+
+    n_cells, n_directions = projected.shape[:2]
+    states = projected.new_empty(n_cells, n_directions, padded_width(width))
+    unwritten = _all_bits(n_written if cooperates else 0, n_directions, states.shape[2], states.dtype, states.device)
+    lengths = torch.empty(len(mask), dtype=torch.int32, device=mask.device)
+    per_program = max(1, _FILLED // len(unwritten))
+    fill_kernel[(max(-(-n_cells // per_program), len(mask)),)](
+        states.view(torch.int64),
+        unwritten,
+        mask.contiguous().view(torch.uint8),
+        lengths,
+        *mask.shape,
+        WORDS=len(unwritten),
+        CELLS=per_program,
+    )
+    return states, lengths
+
+
+def _clear(values: Tensor, mask: Tensor) -> None:
+    """Set the values of all cells outside the tables to zero; the kernels write those of all others."""
+    from relatum.kernels.md_gru.triton_scan import clear_kernel
+
+    n_bytes = values.shape[1:].numel() * values.dtype.itemsize
+    words = values.flatten(1).view(torch.int16 if n_bytes % 4 else torch.int32)
+    clear_kernel[(max(1, -(-len(words) // _CLEARED)),)](
+        words, mask.contiguous().view(torch.uint8), *mask.shape, WORDS=words.shape[1], CELLS=_CLEARED, BLOCK=128
+    )
 
 
 @lru_cache(maxsize=64)
-def _all_bits(n_set: int, n_states: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A row of states of which every bit of the first ones is set; the others are zero.
+def _all_bits(n_set: int, n_directions: int, n_states: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The states of a cell, of which every bit of the first ones is set; the others are zero.
 
     As whole numbers of 64 bits: so few of them are filled faster than so many states.
     """
-    whole = torch.int32 if dtype == torch.float32 else torch.int16
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     with torch.inference_mode(False):  # it may serve training later
-        return (-(torch.arange(n_states, device=device) < n_set).to(whole)).view(torch.int64)
+        one = (-(torch.arange(n_states, device=device) < n_set).to(whole)).view(torch.int64)
+        return one.repeat(n_directions)
 
 
 @dataclass(frozen=True, slots=True)

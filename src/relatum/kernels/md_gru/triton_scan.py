@@ -28,6 +28,53 @@ _SIZES = ("n_batch", "n_words", "n_groups", "per_group", "n_tiles")
 
 
 @triton.jit
+def _in_table(mask, cell, n_batch, n_words):
+    """Whether cells are in the tables of their sentences."""
+    n_rows = tl.maximum(n_words, 1)
+    sentence = cell // (n_rows * n_rows)
+    there = cell < n_batch * n_words * n_words
+    row = tl.load(mask + sentence * n_words + cell // n_rows % n_rows, there, 0)
+    column = tl.load(mask + sentence * n_words + cell % n_rows, there, 0)
+    return (row != 0) & (column != 0)
+
+
+@triton.jit(do_not_specialize=("n_batch", "n_words"))
+def fill_kernel(states, unwritten, mask, lengths, n_batch, n_words, WORDS: tl.constexpr, CELLS: tl.constexpr):
+    """Fill the states of cells in the tables with `unwritten`, WORDS numbers a cell, and all others with zero.
+
+    There is one cell behind the last. A program has CELLS of them, and one sentence whose words it counts.
+    """
+    program = tl.program_id(0)
+    cell = program * CELLS + tl.arange(0, CELLS)
+    word = tl.arange(0, WORDS)
+    real = _in_table(mask, cell, n_batch, n_words)
+    values = tl.where(real[:, None], tl.load(unwritten + word)[None, :], 0)
+    there = cell <= n_batch * n_words * n_words
+    tl.store(states + cell.to(tl.int64)[:, None] * WORDS + word[None, :], values, there[:, None])
+    if program < n_batch:
+        n, first = 0, 0
+        while first < n_words:
+            place = first + tl.arange(0, 128)
+            n += tl.sum((tl.load(mask + program * n_words + place, place < n_words, 0) != 0).to(tl.int32))
+            first += 128
+        tl.store(lengths + program, n)
+
+
+@triton.jit(do_not_specialize=("n_batch", "n_words"))
+def clear_kernel(values, mask, n_batch, n_words, WORDS: tl.constexpr, CELLS: tl.constexpr, BLOCK: tl.constexpr):
+    """Fill the values of cells outside the tables with zero, WORDS numbers a cell; a program has CELLS of them."""
+    cell = tl.program_id(0) * CELLS + tl.arange(0, CELLS)
+    there = cell < n_batch * n_words * n_words
+    cleared = there & (_in_table(mask, cell, n_batch, n_words) == 0)
+    place = values + cell.to(tl.int64)[:, None] * WORDS
+    first = 0
+    while first < WORDS:
+        word = first + tl.arange(0, BLOCK)[None, :]
+        tl.store(place + word, tl.zeros((CELLS, BLOCK), tl.int32), cleared[:, None] & (word < WORDS))
+        first += BLOCK
+
+
+@triton.jit
 def _tanh(x, FAST: tl.constexpr):
     if FAST:
         y = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [x], tl.float32, is_pure=True, pack=1)
