@@ -32,9 +32,12 @@ class CompiledCode(BuildHookInterface[Any]):
         kernels = root / "src/relatum/kernels"
         scan = Source(kernels / "md_gru/native", "scan.cpp")
         linear = Source(kernels / "linear/native", "linear.cpp", shared=(scan.folder,), needs=AMX)
+        shared = (linear.folder, scan.folder)
+        encoder = Source(kernels / "encoder/native", "encoder.cpp", shared=shared)
+        network = Source(kernels / "network/native", "network.cpp", shared=shared)
         self._made = Path(tempfile.mkdtemp())
         for variant, (wanted, flags) in VARIANTS.items():
-            for source in (scan, linear):
+            for source in (scan, linear, encoder, network):
                 if not source.needs <= wanted:
                     continue
                 place = source.shipped(variant)

@@ -91,7 +91,7 @@ class Row:
 class StandIn:
     """Features of the right sizes, the same for the same words, and of no meaning."""
 
-    width, n_attention_maps, max_pieces, fingerprint, folder = 384, 72, None, "stand-in", Path()
+    width, n_mixed, n_attention_maps, max_pieces, fingerprint, folder = 384, 1, 72, None, "stand-in", Path()
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")

@@ -102,13 +102,30 @@ def test_config_keys_have_a_meaning_and_a_default_that_validates() -> None:
     Config.model_validate(Config().model_dump())
 
 
-OPTIONAL = ["data.overlaps", "encoder.cache_path", "words.path", "table.width"]
+OPTIONAL = [
+    "data.overlaps",
+    "encoder.cache_path",
+    "encoder.lora_modules",
+    "words.path",
+    "table.width",
+    "training.encoder_learning_rate",
+    "training.encoder_warmup_steps",
+    "training.part_cells",
+    "training.patience",
+    "training.checkpoint_every",
+]
 
 
 def test_config_keys_that_may_be_unset_are_unset_by_default() -> None:
     keys = list_keys(Config())
     optional = [key.name for key in keys if key.expected.endswith("left unset")]
     assert optional == [key.name for key in keys if key.default is None] == OPTIONAL
+
+
+@pytest.mark.parametrize("kind", ["elmo", "none"])
+def test_only_encoders_of_hugging_face_are_tuned(kind: str) -> None:
+    with pytest.raises(ConfigError, match=r'expected an encoder\.kind "huggingface", as encoder\.tuning is "lora"'):
+        load_config(None, [f"encoder.kind={kind}", "encoder.tuning=lora"])
 
 
 def test_file_sets_what_it_names_and_leaves_the_rest() -> None:
@@ -442,9 +459,11 @@ o = 1
     assert key_lines(text) == lines
 
 
-FUNCTIONS = st.from_regex(r"[a-z_é]\w{0,5}(\.[a-z_]\w{0,5}){0,2}:[a-z_]\w{0,5}", fullmatch=True).filter(
-    lambda name: all(part.isidentifier() for part in re.split("[.:]", name))
-)
+FUNCTIONS = st.from_regex(
+    r"[a-z_é]\w{0,5}(\.[a-z_]\w{0,5}){0,2}:[a-z_]\w{0,5}",
+    fullmatch=True,
+    alphabet=st.characters(codec="latin-1"),  # in other scripts not everything that Python takes is a \w
+).filter(lambda name: all(part.isidentifier() for part in re.split("[.:]", name)))
 CONFIGS = st.builds(
     Config,
     text=st.builds(

@@ -127,8 +127,7 @@ def test_run_whose_data_has_changed_does_not_go_on(data: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "cure"),
     [
-        ([], "give DATA and --out RUN, or --resume RUN"),
-        (["data"], "give DATA and --out RUN"),
+        ([], "give DATA, or --resume RUN"),
         (["--resume", "run", "--seed", "1"], "takes nothing but --device"),
         (["data", "--resume", "run"], "takes nothing but --device"),
         (["--resume", "run", "--set", "training.steps=9"], "takes nothing but --device"),
@@ -167,3 +166,27 @@ def test_missing_word_vectors_of_a_config_are_named_with_the_cure(
     )
     assert not (tmp_path / "run").exists()
     assert run(*arguments, "--set", "words.path=unset").exit_code == 0
+
+
+def test_train_makes_a_folder_of_its_own_and_chooses_sizes(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        result = run("data", *SETTINGS, "--device", "cpu")
+        assert f"the folder of the run is runs/data-{number}" in result.stderr
+        assert "training.warmup_steps = 1: a tenth of the updates" in result.stderr
+        assert "training.steps =" not in result.stderr
+        record = json.loads((tmp_path / "runs" / f"data-{number}" / "result.json").read_text())
+        training = record["config"]["training"]
+        assert (training["steps"], training["warmup_steps"], training["patience"]) == (4, 1, 8)
+    assert data.is_dir()
+
+
+def test_train_chooses_no_sizes_beside_a_file_of_settings(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text("training.seed = 1\n")
+    out = tmp_path / "run"
+    result = run(data, "--out", out, "--config", config, *SETTINGS)
+    assert "chosen for this data" not in result.stderr
+    assert json.loads((out / "run.json").read_text())["config"]["training"]["warmup_steps"] == 1000

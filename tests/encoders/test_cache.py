@@ -25,6 +25,7 @@ class Counting:
     """An encoder that says when it is asked, and never gives the same features twice."""
 
     width = 4
+    n_mixed = 1
     max_pieces = 7
     folder = Path("somewhere")
 

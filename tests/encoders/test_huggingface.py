@@ -18,6 +18,8 @@ from relatum.config import EncoderConfig
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
+from relatum.kernels.backend import use_backend
+from relatum.kernels.encoder import cpu as compiled
 
 MakeModel = Callable[[str], Path]
 KINDS = ["bert", "roberta", "mpnet", "electra", "albert", "distilbert"]
@@ -273,3 +275,39 @@ def test_code_that_comes_with_an_encoder_is_never_run(make_model: MakeModel, tmp
         assert line.startswith(f"{folder}: this encoder brings Python code of its own")
         assert line.endswith("such as all-minilm-l6-v2")
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_layers": 2},
+        {"n_layers": 3, "pooling": "first", "attention_pooling": "mean"},
+        {"n_layers": 1, "mixing": "learned"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("want_maps", [True, False])
+def test_compiled_encoder_says_what_torch_does(
+    make_model: MakeModel, settings: dict[str, Any], want_maps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(**settings), want_maps)
+    if not compiled.is_available():
+        pytest.skip("there is no compiled code here")
+    found = encoder.encode([*SENTENCES, []])
+    monkeypatch.setattr(compiled.PackedEncoder, "read", None)
+    with use_backend("wavefront"):
+        plain = encoder.encode([*SENTENCES, []])
+    torch.testing.assert_close(found.vectors, plain.vectors, rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(found.attention_maps, plain.attention_maps, rtol=1e-5, atol=1e-6)
+
+
+def test_encoder_with_other_weights_is_packed_anew(make_model: MakeModel) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
+    before = encoder.encode(SENTENCES).vectors
+    backbone = encoder._backbone
+    backbone.load_state_dict({name: 1.5 * value for name, value in backbone.state_dict().items()})
+    found = encoder.encode(SENTENCES).vectors
+    with use_backend("wavefront"):
+        plain = encoder.encode(SENTENCES).vectors
+    torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(found, before, atol=1e-2)

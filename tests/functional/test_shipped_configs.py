@@ -46,6 +46,7 @@ class FakeEncoder:
     """Random but fixed features of width 8, with 4 attention maps or none."""
 
     width = 8
+    n_mixed = 1
     max_pieces: int | None = 6
     fingerprint = "fake"
     folder = Path("fake")

@@ -29,6 +29,7 @@ class FakeEncoder:
     """Features that depend on the words and their places, and on nothing else."""
 
     width = 6
+    n_mixed = 1
     n_attention_maps = 3
     max_pieces: int | None = None
     fingerprint = "fake"

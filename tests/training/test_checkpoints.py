@@ -83,6 +83,15 @@ def test_one_changed_byte_is_noticed(tmp_path: Path) -> None:
             read_checkpoint(path)
 
 
+def test_checkpoint_that_cannot_be_opened_is_not_removed_as_a_damaged_one(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, make(3))
+    link = tmp_path / "step-00000007.safetensors"
+    link.symlink_to(tmp_path / "disk that is not there" / link.name)
+    with pytest.raises(FileNotFoundError, match=link.name):
+        load_checkpoint(tmp_path, print)
+    assert link.is_symlink()
+
+
 def test_no_whole_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RelatumError, match="it has no checkpoints"):
         load_checkpoint(tmp_path / "nowhere", print)

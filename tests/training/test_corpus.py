@@ -207,3 +207,30 @@ def test_published_fold_of_ade_is_read(shared_data: Path) -> None:
     sizes = [len(part) for part in json.loads((folder / "folds.json").read_text())[0].values()]
     assert [len(part) for part in data.parts.values()] == sizes
     assert data.schema.entity_types == ("Adverse-Effect", "Drug")
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(99, (84, 15, 0)), (100, (70, 15, 15))])
+def test_large_single_file_has_some_held_out_for_test(tmp_path: Path, n: int, sizes: tuple[int, int, int]) -> None:
+    path = write(tmp_path / "mine.jsonl", [record(f"t{i}", relations=[(0, 1, "Live_In")]) for i in range(n)])
+    data = load_training_data(path, Config())
+    assert (len(data.train), len(data.dev), len(data.test)) == sizes
+    assert len({example.sentence.words for part in data.parts.values() for example in part}) == n
+    assert ("for it, and 15 for test (seed 0)" in data.remarks[0]) == bool(sizes[2])
+    without = load_training_data(path, Config(), with_test=False)
+    assert (without.train, without.dev, without.test) == (data.train, data.dev, [])
+
+
+def test_folder_without_test_has_none_held_out(tmp_path: Path) -> None:
+    many = [record(f"t{i}", relations=[(0, 1, "Live_In")]) for i in range(120)]
+    data = load_training_data(corpus(tmp_path, train=many, dev=[record("d")]), Config())
+    assert (len(data.train), ids(data.dev), data.test) == (120, ["d"], [])
+
+
+def test_test_part_is_not_read_where_nobody_wants_it(tmp_path: Path) -> None:
+    test = [record("e", [ORG]), {"id": "bad"}]
+    folder = corpus(tmp_path, train=TRAIN, dev=[record("d")], test=test)
+    with pytest.raises(DataError):
+        load_training_data(folder, Config())
+    data = load_training_data(folder, Config(), with_test=False)
+    assert data.test == []
+    assert data.schema.entity_types == ("Loc", "Peop")

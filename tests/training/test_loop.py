@@ -70,10 +70,14 @@ def test_run_leaves_a_model_a_log_and_a_result(start: Start, tiny: Tiny, tmp_pat
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         ".lock",
         "checkpoints",
+        "curves.png",
         "log.jsonl",
         "model",
+        "predictions",
+        "report.html",
         "result.json",
         "run.json",
+        "summary.txt",
     }
     record = json.loads((tmp_path / "run" / "result.json").read_text())
     assert record == json.loads(json.dumps(result.record))

@@ -9,7 +9,7 @@ from torch.nn import Parameter
 
 from relatum.config import TrainingConfig
 from relatum.errors import RelatumError
-from relatum.training.optimisation import Optimiser, learning_rate
+from relatum.training.optimisation import Optimiser, encoder_groups, learning_rate
 
 PAPER = TrainingConfig()
 
@@ -111,3 +111,42 @@ def test_adam_is_told_of_a_recording_and_of_its_end() -> None:
         assert group["capturable"]
         raise KeyError  # as a recording that fails
     assert not group["capturable"]
+
+
+def test_layers_of_a_tuned_encoder_have_the_stated_rates() -> None:
+    parts = [[Parameter(torch.zeros(1, dtype=torch.float64))] for _ in range(5)]
+    config = TrainingConfig(
+        encoder_learning_rate=0.1, encoder_layer_decay=0.5, encoder_warmup_steps=4, warmup_steps=2, learning_rate=1.0
+    )
+    groups = encoder_groups(parts, "full", config)
+    # Embeddings, three layers, and what is above them.
+    assert [group.rate.full for group in groups] == pytest.approx([0.1 / 8, 0.1 / 4, 0.1 / 2, 0.1, 0.1])
+    network = Parameter(torch.zeros(1, dtype=torch.float64))
+    optimiser = Optimiser([network], config, groups)
+    assert optimiser.parameters == [network, *(part[0] for part in parts)]
+    # Adam's first update moves every weight by the rate itself.
+    optimiser.update(sum((one.sum() for one in optimiser.parameters), torch.zeros(())), 1)
+    expected = [-1 / 2, *(-rate / 4 for rate in (0.1 / 8, 0.1 / 4, 0.1 / 2, 0.1, 0.1))]
+    assert [one.item() for one in optimiser.parameters] == pytest.approx(expected, rel=1e-6)
+    rates = [group["lr"] for group in optimiser.adam.param_groups]
+    assert rates == pytest.approx([-one for one in expected])
+    optimiser.set_rate(2000)
+    falling = [1 / 1.1, *(rate / 1.1 for rate in (0.1 / 8, 0.1 / 4, 0.1 / 2, 0.1, 0.1))]
+    assert [group["lr"] for group in optimiser.adam.param_groups] == pytest.approx(falling)
+
+
+def test_tuned_encoder_without_settings_has_the_rate_of_its_kind_and_the_warm_up_of_the_network() -> None:
+    parts = [[], [Parameter(torch.zeros(1))], []]
+    for tuning, full in (("lora", 5e-4), ("full", 5e-5)):
+        (group,) = encoder_groups(parts, tuning, TrainingConfig(warmup_steps=70))
+        assert (group.rate.full, group.rate.warmup_steps) == (full, 70)
+
+
+def test_clipping_sees_the_network_and_the_encoder_together() -> None:
+    network, encoder = Parameter(torch.zeros(1)), Parameter(torch.zeros(1))
+    config = TrainingConfig(clip_norm=5.0)
+    optimiser = Optimiser([network], config, encoder_groups([[], [encoder], []], "full", config))
+    assert optimiser.update(30 * network.sum() + 40 * encoder.sum(), 1).item() == 50.0
+    assert network.grad is not None
+    assert encoder.grad is not None
+    assert [network.grad.item(), encoder.grad.item()] == pytest.approx([3.0, 4.0], rel=1e-6)

@@ -11,9 +11,9 @@ from relatum._version import __version__
 from relatum.config import Config, load_config
 from relatum.evaluation.metrics import evaluate
 from relatum.training import provenance
-from relatum.training.card import make_card
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
+from relatum.training.reports.card import make_card
 
 
 def test_versions_name_what_is_installed_only(monkeypatch: pytest.MonkeyPatch) -> None:

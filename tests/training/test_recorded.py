@@ -122,6 +122,21 @@ def test_recorded_updates_equal_those_made_one_by_one(start: Start, tiny: Callab
     assert recording.updates.seconds_recording > 0
 
 
+@pytest.mark.parametrize("loss", ["balanced", "focal"])
+def test_recorded_updates_keep_the_average_and_the_weights_of_tags(
+    start: Start, tiny: Callable[..., Config], loss: str
+) -> None:
+    config, recorder = tiny("training.ema_decay=0.8", f"training.relation_loss={loss}"), Pretended()
+    plain, recording = Run(start, config, None), Run(start, config, recorder)
+    assert_same(plain, recording, plain.make(), recording.make())
+    assert recorder.n_replayed > recorder.n_recorded > 0
+    averages = [run.updates._optimiser.average for run in (plain, recording)]
+    assert averages[0] is not None
+    assert averages[1] is not None
+    for one, other in zip(averages[0].tensors, averages[1].tensors, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_first_batch_of_a_shape_is_made_and_the_second_recorded(start: Start, tiny: Callable[..., Config]) -> None:
     recorder = Pretended()
     run = Run(start, tiny(), recorder)

@@ -53,7 +53,7 @@ SMALL = (
 class MadeUp:
     """An encoder whose features mean nothing, and are the same for the same words."""
 
-    width, n_attention_maps, max_pieces, fingerprint, folder = 24, 6, None, "made up", Path()
+    width, n_mixed, n_attention_maps, max_pieces, fingerprint, folder = 24, 1, 6, None, "made up", Path()
     device = torch.device("cpu")
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
@@ -142,6 +142,26 @@ def test_recorded_run_equals_one_that_is_not(precision: str) -> None:
     assert torch.equal(states[0], states[1])
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=0)
     assert_same_weights(plain, recorded)
+
+
+@pytest.mark.parametrize("loss", ["balanced", "focal"])
+def test_recorded_run_with_an_average_and_another_loss_equals_one_that_is_not(loss: str) -> None:
+    plain, recorded = (Run(one, "training.ema_decay=0.9", f"training.relation_loss={loss}") for one in (False, True))
+    results = []
+    for run in (plain, recorded):
+        torch.manual_seed(5)
+        results.append(run.make())
+    assert not recorded.said
+    assert recorded.updates.n_recordings >= 3
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=0)
+    assert_same_weights(plain, recorded)
+    for one, two in zip(plain.optimiser.parameters, recorded.optimiser.parameters, strict=True):
+        with plain.optimiser.averaged(), recorded.optimiser.averaged():
+            torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-5)
+    weight = recorded.optimiser.parameters[0]
+    now = weight.detach().clone()
+    with recorded.optimiser.averaged():
+        assert not torch.equal(weight, now)
 
 
 def test_resumed_run_equals_one_that_was_not_stopped(tmp_path: Path) -> None:

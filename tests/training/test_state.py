@@ -67,6 +67,17 @@ def test_restored_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
         assert torch.equal(other.state_dict()[name], tensor), name
 
 
+def test_other_number_of_threads_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, optimiser = make(3)
+    state = capture(net, optimiser, Sampler(LENGTHS, CONFIG), Progress(), fixed_hash(net))
+    n, said = torch.get_num_threads(), list[str]()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: n + 3)
+    restore(state, net, optimiser, said.append)
+    assert len(said) == 1
+    assert f"was {n} and is now {n + 3}" in said[0]
+    assert f"OMP_NUM_THREADS={n} " in said[0]
+
+
 def test_state_before_the_first_update_can_be_restored() -> None:
     net, optimiser = make(3)
     sampler = Sampler(LENGTHS, CONFIG)

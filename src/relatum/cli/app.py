@@ -12,7 +12,7 @@ import sys
 import typer
 
 from relatum._version import __version__
-from relatum.cli import config, convert, doctor, evaluate, extract, inspect, score, split, train
+from relatum.cli import compare, config, convert, doctor, evaluate, extract, init, inspect, score, split, train, tune
 from relatum.errors import RelatumError
 
 app = typer.Typer(
@@ -40,8 +40,11 @@ def _options(
 
 
 app.command("extract")(extract.extract)
+app.command("init")(init.init)
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.command("convert")(convert.convert)
 app.command("inspect")(inspect.inspect)
 app.command("split")(split.split)

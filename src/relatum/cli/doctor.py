@@ -17,10 +17,14 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyda
 
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 
-EXTRAS = {
-    "spacy": ("spacy", "spaCy's files"),
-    "elmo": ("h5py", "ELMo as the encoder"),
-}
+EXTRAS = (
+    ("spacy", "spacy", "spaCy's files"),
+    ("elmo", "h5py", "ELMo as the encoder"),
+    ("train", "peft", "an encoder tuned by LoRA"),
+    ("train", "accelerate", "training by several processes, and trackers"),
+    ("train", "matplotlib", "learning curves as a picture"),
+    ("tune", "optuna", "relatum tune"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +201,12 @@ def _backends() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, (package, purpose) in EXTRAS.items():
+    for extra, package, purpose in EXTRAS:
         version = _version(package)
         if version is None:
-            yield Finding(extra, f"{purpose}: {package} is not installed", "missing", f"pip install 'relatum[{extra}]'")
+            yield Finding(package, f"{purpose}: not installed", "missing", f"pip install 'relatum[{extra}]'")
         else:
-            yield Finding(extra, f"{purpose}: {package} {version}")
+            yield Finding(package, f"{purpose}: {version}")
 
 
 def _models() -> Iterator[Finding]:

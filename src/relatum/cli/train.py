@@ -1,7 +1,8 @@
-"""`relatum train`: a model from annotated data."""
+"""`relatum train`: a model from annotated data, or several."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,6 +11,7 @@ import typer
 from relatum.cli.config import ConfigFile, Override
 
 if TYPE_CHECKING:
+    from relatum.config import Config
     from relatum.training.corpus import TrainingData
     from relatum.training.folder import RunRecord
     from relatum.training.loop import RunResult
@@ -20,6 +22,33 @@ Device = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a new run, or several, are started with."""
+
+    data: Path
+    out: Path
+    config: Path | None
+    overrides: list[str]
+    format: str | None
+    device: str
+    fold: str | None
+
+    def arguments(self) -> list[str]:
+        """What stands behind `relatum train DATA --out RUN`, but for the fold."""
+        given = {"--config": self.config, "--from": self.format}
+        words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+        words += [word for override in self.overrides for word in ("--set", override)]
+        return words + ([] if self.device == "auto" else ["--device", self.device])
+
+    def command(self, *more: str) -> str:
+        """The whole command, to be kept with its results."""
+        import shlex
+
+        fold = [] if self.fold is None else ["--fold", self.fold]
+        return shlex.join(["relatum", "train", str(self.data), "--out", str(self.out), *fold, *more, *self.arguments()])
+
+
 def train(
     data: Annotated[
         Path | None,
@@ -27,9 +56,13 @@ def train(
             metavar="DATA", help="A folder with train, dev (or valid) and test, or a file, of which some is held out."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="RUN", help="The folder of the run; new or empty.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="The folder of the run; new or empty. If not given, a new one in runs/."),
+    ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped; takes --device alone.")
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with what was stopped; takes --device and --jobs alone."),
     ] = None,
     config: ConfigFile = None,
     override: Override = None,
@@ -41,6 +74,18 @@ def train(
     fold: Annotated[
         str | None,
         typer.Option(metavar="FILE:K", help="Take the parts from the K-th fold of a JSON file of lists, from 1."),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Make N runs, with the seed and those after it."),
+    ] = None,
+    folds: Annotated[
+        str | None,
+        typer.Option(metavar="K|FILE", help="Make runs on each of K folds of all documents, or on those of a file."),
+    ] = None,
+    jobs: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="Runs at once; auto, the default, takes as many as fit."),
     ] = None,
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest"] | None,
@@ -55,75 +100,108 @@ def train(
     RUN gets the model in RUN/model, the scores, the settings and the learning curve in RUN/result.json, and a line for
     every evaluation in RUN/log.jsonl. Ctrl-C stops after the update that is under way and saves the state, and so does
     SIGTERM; a run that was killed goes on from its last evaluation. The exit status is 130 for a run that was stopped.
+
+    With --runs or --folds there are several runs, each of which is what it would be by itself: N seeds, beginning with
+    training.seed, on every fold. RUN gets a folder for each of them (seed-0, or fold-1/seed-0), and RUN/results.json
+    all scores with mean and standard deviation. Where one fails the others go on, and the exit status is 1.
     """
-    from relatum.cli.console import printable, results, say
-    from relatum.evaluation.tables import show_scores
+    from relatum.cli.console import say
+    from relatum.cli.runs import complete_several, read_jobs, start_several
     from relatum.training.loop import TrainingStopped
+    from relatum.training.processes import is_main_process, is_one_of_several
 
     if resume is not None:
-        given = (data, out, config, override, from_, seed, fold, overlaps, crossing)
+        given = (data, out, config, override, from_, seed, fold, runs, folds, overlaps, crossing)
         if any(value is not None and value != [] for value in given):
             raise typer.BadParameter(
-                "a run goes on as it was started: --resume RUN takes nothing but --device beside it"
+                "a run goes on as it was started: --resume RUN takes nothing but --device and --jobs beside it"
             )
-    elif data is None or out is None:
-        raise typer.BadParameter("give DATA and --out RUN, or --resume RUN")
+    elif data is None:
+        raise typer.BadParameter("give DATA, or --resume RUN")
+    elif out is None and is_one_of_several():
+        raise typer.BadParameter("several processes must know the folder of their run; give --out RUN")
+    if fold is not None and folds is not None:
+        raise typer.BadParameter("--fold takes one fold and --folds all of them; give one of the two")
+    several = (resume / "runs.json").is_file() if resume is not None else runs is not None or folds is not None
+    if jobs is not None and not several:
+        raise typer.BadParameter("--jobs says how many runs go on at once, and here is one; give --runs or --folds")
+    if several and is_one_of_several():
+        raise typer.BadParameter(
+            "a launcher started several processes for one run, and --runs and --folds make several runs; start them "
+            "without it"
+        )
+    n_jobs = read_jobs(jobs)
     try:
         if resume is not None:
-            run, result = resume, _resume(resume, device)
+            if several:
+                complete_several(resume, device, n_jobs)
+            else:
+                _show(resume, _resume(resume, device))
+            return
+        assert data is not None
+        out = out or _new_run(data)
+        named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
+        options = [f"{key}={value}" for key, value in named.items() if value is not None]
+        call = Call(data, out, config, [*(override or []), *options], from_, device or "auto", fold)
+        if several:
+            start_several(call, runs, folds, n_jobs)
+            complete_several(out)
         else:
-            assert data is not None
-            assert out is not None
-            named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
-            options = [f"{key}={value}" for key, value in named.items() if value is not None]
-            overrides = [*(override or []), *options]
-            run, result = out, _start(data, out, config, overrides, from_, device or "auto", fold)
+            _show(out, _start(call))
     except TrainingStopped as stopped:
-        say(str(stopped))
+        if is_main_process():
+            say(str(stopped))
         raise typer.Exit(130) from None
-    given_spans = result.record["config"]["evaluation"]["entities"] == "gold"
-    console = results()
-    for part, scores in (("dev", result.dev), ("test", result.test)):
-        if scores is not None:
-            print(f"{part}, {result.record['data']['parts'][part]['sentences']:,} sentences")
-            show_scores(console, scores, None, given_spans)
-    print(
-        printable(
-            f"best after step {result.record['best']['step']:,} of {result.record['config']['training']['steps']:,}"
-        )
-    )
-    print(printable(f"model: {result.model}\nscores, settings and learning curve: {run / 'result.json'}"))
-    print(printable(f'use it: relatum extract --model {result.model} "…"'))
 
 
-def _start(
-    data: Path, out: Path, config: Path | None, overrides: list[str], format: str | None, device: str, fold: str | None
-) -> RunResult:
-    import shlex
-
+def _start(call: Call) -> RunResult:
     from relatum.config import load_config
     from relatum.training.corpus import FoldChoice, load_training_data
     from relatum.training.folder import RunFolder, RunRecord
 
-    settings = load_config(config, overrides)
-    choice = None if fold is None else FoldChoice.parse(fold)
-    RunFolder(out).check_new()
-    loaded = load_training_data(data, settings, format, choice)
-    given: dict[str, Path | str | None] = {"--out": out, "--config": config, "--from": format, "--fold": fold}
-    words = ["relatum", "train", str(data)]
-    words += [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    words += [word for override in overrides for word in ("--set", override)]
-    words += [] if device == "auto" else ["--device", device]
+    settings = load_config(call.config, call.overrides)
+    choice = None if call.fold is None else FoldChoice.parse(call.fold)
+    RunFolder(call.out).check_new()
+    loaded = load_training_data(call.data, settings, call.format, choice)
+    settings = settle(call, loaded)
     record = RunRecord(
         config=settings,
-        data=str(data.absolute()),
-        format=format,
+        data=str(call.data.absolute()),
+        format=call.format,
         fold=None if choice is None else f"{choice.path.absolute()}:{choice.number}",
-        device=device,
-        command=shlex.join(words),
+        device=call.device,
+        command=call.command(),
         fingerprint=loaded.fingerprint(),
     )
-    return _run(loaded, record, out, device, resume=False)
+    return _run(loaded, record, call.out, call.device, resume=False)
+
+
+def settle(call: Call, data: TrainingData) -> Config:
+    """The settings of a call, with what it leaves open chosen for the data and the machine, which is said."""
+    from relatum.cli.console import say
+    from relatum.extractor.device import choose_device
+    from relatum.training import defaults
+    from relatum.training.processes import is_main_process
+
+    lengths = [len(example.sentence) for example in data.train]
+    machine = defaults.find_machine(choose_device(call.device))
+    config, choices = defaults.settle(call.config, call.overrides, lengths, machine)
+    if choices and is_main_process():
+        lines = "".join(f"\n  {choice}" for choice in choices)
+        say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")
+    return config
+
+
+def _new_run(data: Path) -> Path:
+    """The first folder in runs/ that is named after the data and not there yet."""
+    from itertools import count
+
+    from relatum.cli.console import say
+
+    name = data.absolute().name.partition(".")[0] or "run"
+    out = next(path for number in count(1) if not (path := Path("runs") / f"{name}-{number}").exists())
+    say(f"the folder of the run is {out}")
+    return out
 
 
 def _resume(run: Path, device: str | None) -> RunResult:
@@ -142,3 +220,21 @@ def _run(data: TrainingData, record: RunRecord, run: Path, device: str, resume: 
     from relatum.training.monitor import TerminalMonitor
 
     return start(data, record, run, device=choose_device(device), monitor=TerminalMonitor(), resume=resume)
+
+
+def _show(run: Path, result: RunResult) -> None:
+    from relatum.cli.console import printable, results
+    from relatum.evaluation.tables import show_scores
+    from relatum.training.processes import is_main_process
+
+    if not is_main_process():
+        return
+    given_spans = result.record["config"]["evaluation"]["entities"] == "gold"
+    console = results()
+    for part, scores in (("dev", result.dev), ("test", result.test)):
+        if scores is not None:
+            print(f"{part}, {result.record['data']['parts'][part]['sentences']:,} sentences")
+            show_scores(console, scores, None, given_spans)
+    print(printable(f"best after step {result.record['best']['step']:,} of {result.record['steps']:,}"))
+    print(printable(f"model: {result.model}\nscores, settings and learning curve: {run / 'result.json'}"))
+    print(printable(f'use it: relatum extract --model {result.model} "…"'))

@@ -110,6 +110,11 @@ class EncoderConfig(Section):
     n_layers: Positive = Field(
         default=4, description="How many of its last layers are averaged into the vector of a piece."
     )
+    mixing: Literal["mean", "learned"] = Field(
+        default="mean",
+        description="The vector of a piece: the mean of the last n_layers, or a sum of all layers, the embeddings "
+        "included, whose weights the network learns.",
+    )
     pooling: Literal["mean", "first"] = Field(
         default="mean", description="A word's vector: the mean of its pieces' vectors, or that of its first piece."
     )
@@ -130,6 +135,29 @@ class EncoderConfig(Section):
     )
     cache_limit_mib: Positive = Field(
         default=8192, description="The most that a cache may take; what does not fit is computed again, and said."
+    )
+    tuning: Literal["frozen", "lora", "full"] = Field(
+        default="frozen",
+        description="What training changes of a Hugging Face encoder: nothing, small adapters of low rank beside its "
+        "linear layers (extra train), or all its weights.",
+    )
+    lora_rank: Positive = Field(default=8, description="The rank of adapters.")
+    lora_alpha: PositiveNumber = Field(
+        default=16.0, description="What an adapter adds is multiplied by lora_alpha / lora_rank."
+    )
+    lora_dropout: Fraction = Field(default=0.0, description="The share of what adapters read that is dropped.")
+    lora_modules: Annotated[tuple[str, ...], AfterValidator(_distinct), Field(min_length=1)] | None = Field(
+        default=None,
+        description="The linear layers that have adapters, by the last parts of their names, such as query and value; "
+        "if unset, all but those of the embeddings.",
+    )
+    attention_gradients: bool = Field(
+        default=True, description="Whether a tuned encoder also learns through its attention maps."
+    )
+    gradient_checkpointing: bool = Field(
+        default=False,
+        description="Whether the layers of a tuned encoder are computed again for their gradients, which takes a third "
+        "more time and a fraction of the memory.",
     )
 
 
@@ -237,6 +265,11 @@ class TrainingConfig(Section):
     """How a model is trained; the defaults are the paper's recipe (appendix C)."""
 
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="The same seed gives the same model on a CPU.")
+    sizes: Literal["given", "auto"] = Field(
+        default="given",
+        description="Whether keys that nobody gives have their defaults, or values chosen by relatum train for the "
+        "amount of data and the machine, as without --config: steps, batches and the width of the table among them.",
+    )
     steps: Positive = Field(default=20_000, description="How many updates are made.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")
     max_cells: Positive = Field(
@@ -254,6 +287,21 @@ class TrainingConfig(Section):
     decay_staircase: bool = Field(
         default=True, description="Whether the decay changes once every decay_steps, or at every step."
     )
+    encoder_learning_rate: PositiveNumber | None = Field(
+        default=None,
+        description="Adam's learning rate for a tuned encoder; if unset, 5e-4 for adapters and 5e-5 for all weights.",
+    )
+    encoder_layer_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="The rate of each layer of a tuned encoder, as a share of that of the layer above it."
+    )
+    encoder_warmup_steps: NotNegative | None = Field(
+        default=None, description="Updates over which the rate of a tuned encoder rises; if unset, warmup_steps."
+    )
+    ema_decay: Fraction = Field(
+        default=0.0,
+        description="The share of the old in a moving average of all learned weights, which is then what is scored and "
+        "saved; 0 for none. Early updates count for more: the share is at most step / (step + 9).",
+    )
     clip_norm: PositiveNumber = Field(default=5.0, description="The norm to which gradients are clipped.")
     loss: Literal["sum", "mean"] = Field(
         default="sum", description="Whether losses are summed over words, cells and batch, or averaged."
@@ -261,14 +309,52 @@ class TrainingConfig(Section):
     diagonal_loss: bool = Field(
         default=True, description="Whether cells on the diagonal, which have no relation, are in the relation loss."
     )
+    relation_loss: Literal["plain", "balanced", "focal"] = Field(
+        default="plain",
+        description="The loss of a cell: cross entropy; weighted, so that rare tags count for more; or less of it, the "
+        "surer the network is of the right tag.",
+    )
+    balance_beta: Fraction = Field(
+        default=0.9999,
+        description='For "balanced": a tag of n cells has the weight (1 − beta) / (1 − betaⁿ), scaled to a mean of 1 '
+        "over all cells; 0 gives all tags the same weight.",
+    )
+    focal_gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=2.0, description='For "focal": cross entropy is multiplied by (1 − P)^gamma, P that of the right tag.'
+    )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
     precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
         default="fp32",
-        description="The precision of products over the table, in updates and evaluations on dev; weights, sums and "
-        "scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is faster and takes half the memory.",
+        description="The precision of products over the table, in updates and evaluations on dev, and in a tuned "
+        "encoder in updates; weights, sums and scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is "
+        "faster and takes half the memory.",
+    )
+    part_cells: Positive | None = Field(
+        default=None,
+        description="The most table cells that are computed at once; a batch with more is divided into parts, whose "
+        "gradients add up to those of the batch. Unset is no limit until memory runs out.",
+    )
+    divergence_factor: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
+        default=100.0,
+        description="A run stops where the mean loss of 50 updates is so many times the lowest such mean, and above "
+        "that of the first 50.",
     )
     evaluate_every: Positive = Field(default=500, description="Updates between two evaluations on dev.")
+    patience: Positive | None = Field(
+        default=None,
+        description="A run ends after so many evaluations without a score above the best. Unset is never.",
+    )
+    checkpoint_every: Positive | None = Field(
+        default=None,
+        description="Updates between two checkpoints, beside those at evaluations. Unset is at evaluations only.",
+    )
+    keep_checkpoints: Positive = Field(
+        default=2, description="How many checkpoints are kept, and how many of the best models beside them."
+    )
+    trackers: Annotated[tuple[Literal["tensorboard", "wandb", "mlflow"], ...], AfterValidator(_distinct)] = Field(
+        default=(), description="Programs that are sent the learning curve; they must be installed."
+    )
     selection: Literal["micro", "macro"] = Field(
         default="micro", description="The average of the F1 scores by which the best model is chosen."
     )
@@ -337,6 +423,8 @@ class Config(Section):
         key, of_cells = ("model.width", width) if table.width is None else ("table.width", table.width)
         if table.kind == "md-gru" and of_cells % n_directions:
             raise ValueError(f"a {key} ({of_cells}) that the number of table.directions ({n_directions}) divides")
+        if self.encoder.tuning != "frozen" and self.encoder.kind != "huggingface":
+            raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
         if table.kind == "none" and self.model.entity_source == "diagonal":
             raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
         return self

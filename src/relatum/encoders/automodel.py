@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import transformers
 from torch import Tensor, nn
 from transformers.utils import logging
 
+from relatum.encoders.adapters import check_change
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.pieces import CODE_CURE, wants_code
 from relatum.errors import RelatumError
@@ -35,14 +37,13 @@ class AutoBackbone(Backbone):
         self.n_attention_heads = 0 if last is None else last.shape[1]
 
     def outputs(self, pieces: Tensor, mask: Tensor, want_attention: bool) -> Iterator[LayerOutput]:
-        with torch.no_grad():
-            output = self.model(
-                input_ids=pieces,
-                attention_mask=mask.long(),
-                output_hidden_states=True,
-                output_attentions=want_attention,
-                return_dict=True,
-            )
+        output = self.model(
+            input_ids=pieces,
+            attention_mask=mask.long(),
+            output_hidden_states=True,
+            output_attentions=want_attention,
+            return_dict=True,
+        )
         hidden: tuple[Tensor, ...] = output.hidden_states
         attention: tuple[Tensor, ...] = output.attentions or () if want_attention else ()
         size = tuple(pieces.shape)
@@ -57,8 +58,13 @@ class AutoBackbone(Backbone):
             yield LayerOutput(one, attention[i] if want_attention else None)
 
 
-def load_automodel(folder: Path, want_attention: bool) -> AutoBackbone:
-    """The model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run."""
+def load_automodel(
+    folder: Path, want_attention: bool, changes: Mapping[str, Tensor] = MappingProxyType({})
+) -> AutoBackbone:
+    """The model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run.
+
+    The changes, by the names of weights, are added to these.
+    """
     try:
         with _quietly():
             model, info = transformers.AutoModel.from_pretrained(
@@ -79,6 +85,11 @@ def load_automodel(folder: Path, want_attention: bool) -> AutoBackbone:
         raise RelatumError(f"{folder}: the weights lack {len(missing)} tensors of the model, such as {missing[0]}")
     if getattr(model.config, "is_encoder_decoder", False):
         raise RelatumError(f"{folder} holds an encoder with a decoder; take a model that is only an encoder")
+    weights = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, change in changes.items():
+            check_change(name, change, weights.get(name), folder)
+            weights[name].add_(change)
     return AutoBackbone(model.requires_grad_(False).eval(), folder, want_attention)
 
 

@@ -74,6 +74,10 @@ class TextEncoder(Protocol):
     def width(self) -> int: ...
 
     @property
+    def n_mixed(self) -> int:
+        """How many layers stand side by side in a vector, for the network to mix; 1 where they are one already."""
+
+    @property
     def n_attention_maps(self) -> int:
         """Layers times heads; 0 where the model has no attention."""
 

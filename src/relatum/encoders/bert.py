@@ -7,9 +7,11 @@ are the same, and a test says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -17,9 +19,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from relatum.encoders.adapters import check_change
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.frozen import FrozenLinear
+from relatum.encoders.frozen import FrozenLinear, can_split
 from relatum.errors import RelatumError
+from relatum.kernels.backend import allows_compiled
+from relatum.kernels.encoder import cpu as compiled
 
 WEIGHTS = "model.safetensors"
 
@@ -88,6 +93,8 @@ class BertShape:
 class Bert(Backbone):
     """Embeddings and layers, without the pooler; dropout is left out, since it is only ever used frozen."""
 
+    _packed: compiled.PackedEncoder | None = None
+
     def __init__(self, shape: BertShape) -> None:
         super().__init__()
         self.width = shape.width
@@ -112,6 +119,41 @@ class Bert(Backbone):
         for layer in self.layers:
             hidden, attention = layer(hidden, rows, bias, want_attention)
             yield LayerOutput(rows.spread(hidden), attention)
+
+    def pack(self) -> compiled.PackedEncoder | None:
+        """All of it for compiled code, which computes the same; None where that cannot be, or is not wanted."""
+        weight = self.norm.weight
+        if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
+            return None
+        if not allows_compiled() or not compiled.is_available():
+            return None
+        first = next(iter(self.layers), None)
+        splits = isinstance(first, _Layer) and first.inner.splits  # all of them do, or none
+        if splits and not can_split():
+            return None
+        if self._packed is None or self._packed.splits != splits:
+            self._packed = compiled.PackedEncoder(self._weights(), splits)
+        return self._packed
+
+    def _weights(self) -> compiled.EncoderWeights:
+        layers = [layer.weights() for layer in self.layers if isinstance(layer, _Layer)]
+        positions = self.positions.weight + self.segments.weight[0]
+        return compiled.EncoderWeights(
+            self.pieces.weight, positions, _norm_weights(self.norm), layers, self.n_attention_heads
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {**state, "_packed": None}  # pointers mean nothing in another process
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Bert:
+        self._packed = None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        self._packed = None
+        super()._load_from_state_dict(*arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +199,14 @@ def _embedding(n_vectors: int, width: int) -> nn.Embedding:
     return nn.Embedding(n_vectors, width, _weight=torch.empty(n_vectors, width))
 
 
+def _dense_weights(layer: nn.Linear) -> compiled.DenseWeights:
+    return compiled.DenseWeights(layer.weight, layer.bias)
+
+
+def _norm_weights(norm: nn.LayerNorm) -> compiled.NormWeights:
+    return compiled.NormWeights(norm.weight, norm.bias, norm.eps)
+
+
 class _Layer(nn.Module):
     def __init__(self, shape: BertShape) -> None:
         super().__init__()
@@ -165,6 +215,16 @@ class _Layer(nn.Module):
         self.inner = FrozenLinear(shape.width, shape.inner_width)
         self.outer = FrozenLinear(shape.inner_width, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
+
+    def weights(self) -> compiled.LayerWeights:
+        return compiled.LayerWeights(
+            _dense_weights(self.attention.projection),
+            _dense_weights(self.attention.output),
+            _norm_weights(self.attention_norm),
+            _dense_weights(self.inner),
+            _dense_weights(self.outer),
+            _norm_weights(self.norm),
+        )
 
     def forward(
         self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
@@ -211,11 +271,12 @@ def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     return scores.view(n_batch, n_heads, n_pieces, n_pieces)
 
 
-def load_bert(folder: Path, shape: BertShape) -> Bert:
+def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Tensor] = MappingProxyType({})) -> Bert:
     """The BERT in a Hugging Face folder, computing in float32 whatever the precision of the file.
 
-    The vectors of pieces stay as they are stored and are widened when looked up: they are half of a small model, and
-    widening all of them is a good part of what loading takes.
+    The changes, by the names of weights in the file, are added to these. The vectors of pieces stay as they are stored
+    and are widened when looked up: they are half of a small model, and widening all of them is a good part of what
+    loading takes.
     """
     path = folder / WEIGHTS
     try:
@@ -223,6 +284,10 @@ def load_bert(folder: Path, shape: BertShape) -> Bert:
     except (OSError, SafetensorError) as error:
         raise RelatumError(f"{path}: the weights of the encoder cannot be read ({error})") from error
     weights = {_our_name(name): value for name, value in stored.items()}
+    for name, change in changes.items():
+        ours = _our_name(name)
+        check_change(name, change, weights.get(ours), folder)
+        weights[ours] = weights[ours].float() + change
     with torch.device("meta"):  # nothing is drawn at random only to be overwritten
         model = Bert(shape)
     joined: dict[str, Tensor] = {}

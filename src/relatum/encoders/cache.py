@@ -83,6 +83,10 @@ class CachedEncoder:
         return self.inner.width
 
     @property
+    def n_mixed(self) -> int:
+        return self.inner.n_mixed
+
+    @property
     def n_attention_maps(self) -> int:
         return self.inner.n_attention_maps
 

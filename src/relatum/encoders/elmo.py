@@ -29,15 +29,16 @@ class ElmoEncoder:
     n_attention_maps = 0
     max_pieces = None
 
-    def __init__(self, network: Elmo, width: int, n_characters: int, folder: Path) -> None:
+    def __init__(self, network: Elmo, width: int, n_characters: int, folder: Path, n_mixed: int = 1) -> None:
         self.folder = folder
         self._network = network
         self._n_characters = n_characters
         self.device = torch.device("cpu")
         self._width = width
+        self.n_mixed = n_mixed
 
     @classmethod
-    def load(cls, folder: Path) -> ElmoEncoder:
+    def load(cls, folder: Path, mixing: str = "mean") -> ElmoEncoder:
         """The ELMo of a folder with one `*options.json` and one `*weights.hdf5`."""
         try:
             import h5py
@@ -54,7 +55,8 @@ class ElmoEncoder:
             raise RelatumError(f"{folder}: the ELMo cannot be read ({error})") from error
         except KeyError as error:
             raise RelatumError(f"{options_path} lacks {error}; expected the options of an ELMo") from error
-        return cls(network.requires_grad_(False).eval(), width, n_characters, folder)
+        n_mixed = 1 + len(network.forwards) if mixing == "learned" else 1
+        return cls(network.requires_grad_(False).eval(), width, n_characters, folder, n_mixed)
 
     @property
     def width(self) -> int:

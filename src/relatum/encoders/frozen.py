@@ -32,6 +32,11 @@ class FrozenLinear(nn.Linear):
         frozen.weight, frozen.bias = layer.weight, layer.bias
         return frozen
 
+    @property
+    def splits(self) -> bool:
+        """Whether its products are made of several."""
+        return self._splits
+
     def split(self) -> None:
         """From now on, make products of float32 on a CPU of several of bfloat16; see `split_products`."""
         self._splits, self._packed = True, None

@@ -7,18 +7,29 @@ from pathlib import Path
 
 from relatum.errors import RelatumError
 
+ADAPTER_SETTINGS, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
 _CONFIGS = ("config.json", "model.safetensors.index.json", "*options.json")
 
 
 def weights_hash(folder: Path) -> str:
     """The sha256 of the weights of an encoder; where they are in several files, that of their hashes in order."""
-    hashes = [file_hash(path) for path in _weights(folder)]
+    hashes = [file_hash(path) for path in encoder_weights(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
 def files_hash(folder: Path) -> str:
     """A hash of all files of an encoder that have a say in its features."""
     return hashlib.sha256(" ".join(file_hash(path) for path in encoder_files(folder)).encode()).hexdigest()
+
+
+def adapters_hash(folder: Path) -> str:
+    """A hash of the files of adapters."""
+    files = (folder / ADAPTER_SETTINGS, folder / ADAPTER_WEIGHTS)
+    try:
+        return hashlib.sha256(" ".join(map(file_hash, files)).encode()).hexdigest()
+    except OSError as error:
+        raise RelatumError(f"{folder}: the adapters of the encoder cannot be read ({error})") from error
 
 
 def encoder_files(folder: Path) -> list[Path]:
@@ -28,10 +39,11 @@ def encoder_files(folder: Path) -> list[Path]:
     else:
         tokenizer = ["*.model", "merges.txt", "special_tokens_map.json", "tokenizer_config.json", "vocab.*"]
     others = [path for name in (*_CONFIGS, *tokenizer) for path in sorted(folder.glob(name))]
-    return _weights(folder) + others
+    return encoder_weights(folder) + others
 
 
-def _weights(folder: Path) -> list[Path]:
+def encoder_weights(folder: Path) -> list[Path]:
+    """Those of them that hold weights."""
     for pattern in ("model*.safetensors", "*weights.hdf5"):
         if found := sorted(folder.glob(pattern)):
             return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from relatum.config import EncoderConfig
-from relatum.encoders.backbone import Backbone
+from relatum.encoders.adapters import read_changes
+from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.base import EncoderOutput
-from relatum.encoders.bert import BertShape, load_bert
+from relatum.encoders.bert import Bert, BertShape, load_bert
 from relatum.encoders.frozen import split_products
-from relatum.encoders.hashing import files_hash
+from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
+from relatum.kernels.encoder.cpu import PackedEncoder, Reading
 
 _NO_WORD, _NO_PIECE = -1, -2
 """In place of the word that a piece is of: a special piece is of none, and padding is not even a piece."""
@@ -29,19 +31,28 @@ _NO_WORD, _NO_PIECE = -1, -2
 class HuggingFaceEncoder:
     """A frozen transformer over pieces, read off in words.
 
-    The vector of a piece is the mean of the last layers. The attention between two words is that between all their
+    The vector of a piece is the mean of the last layers; or all layers side by side, the embeddings first, where the
+    network is to mix them. The attention between two words is that between all their
     pieces; special pieces are dropped and the rest is not normalised again. Maps are ordered by layer, then by head.
     """
 
     def __init__(
-        self, backbone: Backbone, tokenizer: PieceTokenizer, config: EncoderConfig, want_maps: bool, folder: Path
+        self,
+        backbone: Backbone,
+        tokenizer: PieceTokenizer,
+        config: EncoderConfig,
+        want_maps: bool,
+        folder: Path,
+        adapters: Path | None = None,
     ) -> None:
-        if config.n_layers > backbone.n_layers:
+        if config.mixing == "mean" and config.n_layers > backbone.n_layers:
             raise RelatumError(
                 f"encoder.n_layers asks for the last {config.n_layers} layers, but {folder} has only "
                 f"{backbone.n_layers}; set encoder.n_layers to {backbone.n_layers} or less"
             )
         self.folder = folder
+        self.adapters = adapters
+        """The folder of the adapters that were added to the weights; None where there are none."""
         self._backbone = backbone
         self._tokenizer = tokenizer
         self._config = config
@@ -49,26 +60,36 @@ class HuggingFaceEncoder:
         self.device = torch.device("cpu")
 
     @classmethod
-    def load(cls, folder: Path, config: EncoderConfig, want_maps: bool = True) -> HuggingFaceEncoder:
-        """The encoder of a folder with config.json, safetensors and a tokenizer; without maps it is faster."""
+    def load(
+        cls, folder: Path, config: EncoderConfig, want_maps: bool = True, adapters: Path | None = None
+    ) -> HuggingFaceEncoder:
+        """The encoder of a folder with config.json, safetensors and a tokenizer; without maps it is faster.
+
+        Adapters are made part of its weights.
+        """
         path = folder / "config.json"
         try:
             described = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RelatumError(f"{path}: the encoder's configuration cannot be read ({error})") from error
         shape = BertShape.from_config(described) if isinstance(described, dict) else None
+        changes = {} if adapters is None else read_changes(adapters)
         backbone: Backbone
         if shape is not None:
-            backbone = load_bert(folder, shape)
+            backbone = load_bert(folder, shape, changes)
         else:
             from relatum.encoders.automodel import load_automodel  # transformers takes seconds to import
 
-            backbone = load_automodel(folder, want_maps)
-        return cls(backbone, PieceTokenizer.load(folder), config, want_maps, folder)
+            backbone = load_automodel(folder, want_maps, changes)
+        return cls(backbone, PieceTokenizer.load(folder), config, want_maps, folder, adapters)
 
     @property
     def width(self) -> int:
-        return self._backbone.width
+        return self._backbone.width * self.n_mixed
+
+    @property
+    def n_mixed(self) -> int:
+        return self._backbone.n_layers + 1 if self._config.mixing == "learned" else 1
 
     @property
     def n_attention_maps(self) -> int:
@@ -84,7 +105,10 @@ class HuggingFaceEncoder:
     @cached_property
     def fingerprint(self) -> str:
         config = self._config
-        settings = [config.n_layers, config.pooling, config.attention_pooling, self._want_maps]
+        n_layers = config.n_layers if config.mixing == "mean" else config.mixing
+        settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self._want_maps]
+        if self.adapters is not None:
+            settings.append(adapters_hash(self.adapters))
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
@@ -101,26 +125,21 @@ class HuggingFaceEncoder:
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+        return self._encode(sentences)
+
+    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
             maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self._want_maps else None
             return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
+        packed = self._backbone.pack() if isinstance(self._backbone, Bert) else None
+        if packed is not None:
+            return self._read_words(sentences, packed)
         pieces, owners = self._batch(sentences)
-        n_heads, n_kept = self._backbone.n_attention_heads, self._config.n_layers
-        total: Tensor | None = None
-        attention: Tensor | None = None
-        for i, layer in enumerate(self._backbone.outputs(pieces, owners > _NO_PIECE, self._want_maps)):
-            if i > self._backbone.n_layers - n_kept:
-                total = layer.hidden if total is None else total + layer.hidden
-            if self._want_maps and layer.attention is not None:
-                if attention is None:
-                    n_batch, n_pieces = pieces.shape
-                    attention = layer.attention.new_empty(n_batch, self.n_attention_maps, n_pieces, n_pieces)
-                attention[:, (i - 1) * n_heads : i * n_heads] = layer.attention
-        assert total is not None
+        read, attention = self._read(pieces, owners > _NO_PIECE)
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
-        members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(total.dtype)
+        members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(read.dtype)
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
         maps = None
         if attention is not None:
@@ -130,7 +149,52 @@ class HuggingFaceEncoder:
             maps = (attending @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
         if self._config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
-        return EncoderOutput(share @ (total / n_kept), maps)
+        return EncoderOutput(share @ read, maps)
+
+    def _read_words(self, sentences: Sequence[Sequence[str]], packed: PackedEncoder) -> EncoderOutput:
+        """The same, in one call of compiled code."""
+        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
+        rows, words = [], []
+        for sentence in sentences:
+            cut = list(map(self._tokenizer.cut, sentence))
+            words.append(list(accumulate(map(len, cut), initial=len(prefix))))
+            self._check(words[-1][-1] - len(prefix))
+            rows.append([*prefix, *chain.from_iterable(cut), *suffix])
+        config = self._config
+        reading = Reading(
+            0 if config.mixing == "learned" else config.n_layers,
+            config.pooling == "first",
+            config.attention_pooling == "mean",
+            self._want_maps,
+        )
+        return EncoderOutput(*packed.read(rows, words, reading))
+
+    def _read(self, pieces: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(batch, pieces, width) and (batch, maps, pieces, pieces): what the layers say of pieces."""
+        n_heads, n_kept = self._backbone.n_attention_heads, self._config.n_layers
+        states: list[Tensor] = []
+        apart: list[Tensor] = []
+        total: Tensor | None = None
+        attention: Tensor | None = None
+        for i, layer in enumerate(self._layers(pieces, mask)):
+            if self._config.mixing == "learned":
+                states.append(layer.hidden)
+            elif i > self._backbone.n_layers - n_kept:
+                total = layer.hidden if total is None else total + layer.hidden
+            if self._want_maps and layer.attention is not None:
+                if torch.is_grad_enabled():  # to write into a part of a tensor would be undone at a high price
+                    apart.append(layer.attention)
+                    continue
+                if attention is None:
+                    n_batch, n_pieces = pieces.shape
+                    attention = layer.attention.new_empty(n_batch, self.n_attention_maps, n_pieces, n_pieces)
+                attention[:, (i - 1) * n_heads : i * n_heads] = layer.attention
+        if apart:
+            attention = torch.cat(apart, 1)
+        return torch.cat(states, -1) if total is None else total / n_kept, attention
+
+    def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
+        return self._backbone.outputs(pieces, mask, self._want_maps)
 
     def _batch(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""

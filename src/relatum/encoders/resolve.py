@@ -58,10 +58,13 @@ def _stored(name: str) -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def load_encoder(config: EncoderConfig, want_maps: bool, folder: Path | None = None) -> TextEncoder | None:
-    """The encoder that a configuration asks for, on the CPU; None where it asks for none.
+def load_encoder(
+    config: EncoderConfig, want_maps: bool, folder: Path | None = None, adapters: Path | None = None
+) -> TextEncoder | None:
+    """The encoder that a configuration asks for, frozen and on the CPU; None where it asks for none.
 
-    It is read from `folder` where one is given, such as that of a model which holds its encoder.
+    It is read from `folder` where one is given, such as that of a model which holds its encoder. Adapters of a folder
+    are made part of it.
     """
     if config.kind == "none":
         return None
@@ -69,10 +72,10 @@ def load_encoder(config: EncoderConfig, want_maps: bool, folder: Path | None = N
     if config.kind == "elmo":
         from relatum.encoders.elmo import ElmoEncoder
 
-        return ElmoEncoder.load(folder)
+        return ElmoEncoder.load(folder, config.mixing)
     from relatum.encoders.huggingface import HuggingFaceEncoder
 
-    return HuggingFaceEncoder.load(folder, config, want_maps)
+    return HuggingFaceEncoder.load(folder, config, want_maps, adapters)
 
 
 def _download(name: str) -> Path:

@@ -50,7 +50,9 @@ def show_scores(
         )
 
 
-def show_comparison(console: Console, comparison: Comparison, a: str, b: str, gold_entities: bool = False) -> None:
+def show_comparison(
+    console: Console, comparison: Comparison, a: str, b: str, gold_entities: bool = False, unit: str = "documents"
+) -> None:
     """Print how the F1 of two systems differs, in per cent, and how likely that is by chance."""
     table = _table("F1 of two systems" + (_GIVEN if gold_entities else ""))
     for heading in ("", "average"):
@@ -70,8 +72,8 @@ def show_comparison(console: Console, comparison: Comparison, a: str, b: str, go
     console.print(table)
     console.print(f"A: {a}\nB: {b}", soft_wrap=True)
     console.print(
-        f"Interval: paired bootstrap over documents, {comparison.n_resamples:,} resamples, seed {comparison.seed}.\n"
-        f"p: two-sided approximate randomisation over documents, {comparison.n_resamples:,} swaps.",
+        f"Interval: paired bootstrap over {unit}, {comparison.n_resamples:,} resamples, seed {comparison.seed}.\n"
+        f"p: two-sided approximate randomisation over {unit}, {comparison.n_resamples:,} swaps.",
     )
 
 

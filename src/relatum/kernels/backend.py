@@ -105,9 +105,14 @@ def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str 
     return None
 
 
+def allows_compiled() -> bool:
+    """Whether compiled code may compute the rest of a network on a CPU: not where another way was named."""
+    return _named.get() in (None, "cpu")
+
+
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Within the block, this implementation and no other."""
+    """Within the block, this implementation and no other; compiled code for a CPU is used nowhere but with "cpu"."""
     if name not in _NAMES:
         raise ConfigError(f"the MD-GRU has no backend {name!r}; choose from {', '.join(_NAMES)}")
     token = _named.set(name)

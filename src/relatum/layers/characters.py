@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from relatum.kernels.network.characters import PackedCharacters
+from relatum.kernels.network.cpu import Packing, is_wanted
+
 _SHARES = 256
 """Rows among which padding is shared out, see `CharacterLSTM._embed`."""
 
@@ -78,6 +81,7 @@ class CharacterLSTM(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
         self.width = width
+        self._packing: Packing[PackedCharacters] = Packing()
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
@@ -94,6 +98,13 @@ class CharacterLSTM(nn.Module):
             _, (last, _) = self.lstm(PackedSequence(embedded, spelling.n_words))
             vectors = torch.cat((vectors, last.transpose(0, 1).flatten(1)))
         return nn.functional.embedding(spelling.places, vectors)
+
+    def packed(self) -> PackedCharacters | None:
+        """For compiled code, which reads words as they are; None where it cannot be, or is not wanted."""
+        weight = self.embedding.weight
+        if self.training or weight.dtype != torch.float32 or not is_wanted(weight):
+            return None
+        return self._packing.find(self, lambda: PackedCharacters(weight, self.lstm.all_weights))
 
     def _read_padded(self, spelling: PaddedSpelling) -> Tensor:
         """Every word is read twice: with the padding behind it, and with the padding before it.

@@ -15,6 +15,7 @@ from relatum.kernels.md_gru import CellSpec, Predecessor
 from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
 from relatum.layers.characters import CharacterLSTM
 from relatum.layers.md_rnn import MDRNN
+from relatum.layers.mixing import LayerMixing
 from relatum.layers.pairing import Pairing
 from relatum.layers.table_cnn import TableCNN
 from relatum.models.embedder import TextEmbedder, WordTable
@@ -38,6 +39,8 @@ class Sizes:
     n_characters: int = 0
     word_vectors: Tensor | None = None
     """(words, width), the rows of padding and unknown included."""
+    n_mixed: int = 1
+    """How many layers of the encoder stand side by side in its vectors, each as wide as the others."""
 
 
 def build_model(
@@ -55,6 +58,7 @@ def build_model(
         n_entity_tags=len(SequenceTags(schema, tagging.scheme).names),
         n_relation_tags=len(TableTags(schema, tagging.fill, tagging.cells, tagging.directed).names),
         context_width=0 if encoder is None else encoder.width,
+        n_mixed=1 if encoder is None else encoder.n_mixed,
         n_attention_maps=0 if encoder is None else encoder.n_attention_maps,
         n_characters=0 if known is None else len(known),
         word_vectors=None if word_vectors is None else nn.functional.pad(word_vectors.vectors, (0, 0, FIRST, 0)),
@@ -75,7 +79,8 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
             "the model has nothing to read: encoder.kind and characters.kind are 'none' and words.path is unset; "
             "set one of them"
         )
-    embedder = TextEmbedder(characters, words, sizes.context_width, width, dropout)
+    mixing = LayerMixing(sizes.n_mixed) if sizes.n_mixed > 1 else None
+    embedder = TextEmbedder(characters, words, sizes.context_width // sizes.n_mixed, width, dropout, mixing)
     shared = config.model.share_layers
     # A shared layer has the slot of the layer below from the start, and first reads a table of zeros there.
     firsts = [False] if shared else [number == 0 for number in range(config.model.n_layers)]

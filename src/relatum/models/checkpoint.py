@@ -14,8 +14,10 @@ from safetensors.torch import load_file, save_file
 
 from relatum._version import __version__
 from relatum.data.atomic import new_folder
-from relatum.encoders.hashing import encoder_files, file_hash, files_hash, weights_hash
+from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash, files_hash, weights_hash
+from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
+from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
 from relatum.models.build import build_model
@@ -26,6 +28,9 @@ from relatum.schema import Schema
 
 ENCODER = "encoder"
 """The folder of an encoder that is stored inside."""
+
+ADAPTERS = "adapter"
+"""The folder of what was learned beside an encoder, by LoRA."""
 
 WEIGHTS = "model.safetensors"
 
@@ -67,7 +72,8 @@ def load_model(path: Path, device: torch.device | str = "cpu") -> Model:
     config, encoder = record.config, None
     if record.encoder is not None:
         want_maps = config.table.attention_maps and config.table.kind != "none"
-        encoder = load_encoder(config.encoder, want_maps, _find_encoder(record.encoder, path))
+        folder, adapters = _find_encoder(record.encoder, path), _find_adapters(record, path)
+        encoder = load_encoder(config.encoder, want_maps, folder, adapters)
     try:
         model = build_model(config, schema, encoder, words, record.characters)
     except ConfigError as error:
@@ -109,18 +115,33 @@ def _read_words(path: Path, weights: dict[str, torch.Tensor]) -> WordVectors:
 
 
 def _save_encoder(model: Model, folder: Path, before: Path | None) -> dict[str, Any] | None:
-    """Which encoder it is, and its files where they are to be inside."""
-    if model.encoder is None:
+    """Which encoder it is, its files where they are to be inside, and what was learned of it."""
+    encoder, tuning = model.encoder, model.config.encoder.tuning
+    if encoder is None:
         return None
-    source, name = model.encoder.folder, model.config.encoder.name
-    inside = model.config.encoder.store == "inside"
-    if inside:
+    dtype = _DTYPES[model.config.training.save_dtype]
+    source, name = encoder.folder, model.config.encoder.name
+    inside = model.config.encoder.store == "inside" or tuning == "full"  # nowhere else is there such an encoder
+    adapters: dict[str, str] = {}
+    if tuning == "lora":
+        (folder / ADAPTERS).mkdir()
+        if isinstance(encoder, TunedEncoder):
+            encoder.save(folder / ADAPTERS, dtype)
+        elif isinstance(encoder, HuggingFaceEncoder) and encoder.adapters is not None:
+            shutil.copytree(encoder.adapters, folder / ADAPTERS, dirs_exist_ok=True)
+        adapters = {"adapters_sha256": adapters_hash(folder / ADAPTERS)}
+    if tuning == "full" and isinstance(encoder, TunedEncoder):
+        source = folder / ENCODER
+        source.mkdir()
+        encoder.save(source, dtype)
+    elif inside:
         (folder / ENCODER).mkdir()
         for file in encoder_files(source):
             _link_or_copy(None if before is None else before / ENCODER / file.name, file, folder / ENCODER / file.name)
     elif (named := named_folder(name)) is not None:
         name = str(named.absolute())  # it is looked for from wherever the model is used
-    return {"name": name, "sha256": weights_hash(source), "files_sha256": files_hash(source), "inside": inside}
+    hashes = {"sha256": weights_hash(source), "files_sha256": files_hash(source), **adapters}
+    return {"name": name, **hashes, "inside": inside}
 
 
 def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
@@ -159,6 +180,20 @@ def _find_encoder(record: EncoderRecord, path: Path) -> Path:
         raise RelatumError(
             f"{folder}: the encoder has the weights that {path} was trained with, but its settings or its tokenizer "
             f"are others (the sha256 of its files is not {record.files_sha256}); {cure}"
+        )
+    return folder
+
+
+def _find_adapters(record: ModelRecord, path: Path) -> Path | None:
+    """The folder of the adapters of a model, where it has any; they must be those that were saved with it."""
+    folder, expected = path / ADAPTERS, None if record.encoder is None else record.encoder.adapters_sha256
+    if record.config.encoder.tuning != "lora":
+        return None
+    found = adapters_hash(folder)
+    if found != expected:
+        raise RelatumError(
+            f"{folder}: the adapters of the encoder have the sha256 {found}, but config.json says {expected}: they "
+            f"were damaged or replaced; {CURE}"
         )
     return folder
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from relatum.layers.characters import CharacterLSTM
+from relatum.layers.mixing import LayerMixing
 from relatum.models.inputs import ModelInputs
 
 
@@ -28,13 +29,22 @@ class WordTable(nn.Module):
 
 
 class TextEmbedder(nn.Module):
-    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1), of whichever of the three there are."""
+    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1), of whichever of the three there are.
+
+    With a `mixing`, x^ℓ is made of all layers of the encoder; `context_width` is that of one of them.
+    """
 
     def __init__(
-        self, characters: CharacterLSTM | None, words: WordTable | None, context_width: int, width: int, dropout: float
+        self,
+        characters: CharacterLSTM | None,
+        words: WordTable | None,
+        context_width: int,
+        width: int,
+        dropout: float,
+        mixing: LayerMixing | None = None,
     ) -> None:
         super().__init__()
-        self.characters, self.words = characters, words
+        self.characters, self.words, self.mixing = characters, words, mixing
         joined = context_width
         joined += 0 if characters is None else characters.width
         joined += 0 if words is None else words.get_buffer("vectors").shape[1]
@@ -49,6 +59,7 @@ class TextEmbedder(nn.Module):
         if self.words is not None:
             parts.append(self.words(inputs.words))
         if inputs.vectors is not None:
-            parts.append(inputs.vectors.to(self.projection.weight.dtype))
+            vectors = inputs.vectors.to(self.projection.weight.dtype)
+            parts.append(vectors if self.mixing is None else self.mixing(vectors))
         embedded: Tensor = self.projection(self.dropout(torch.cat(parts, -1)))
         return embedded

@@ -108,6 +108,10 @@ class Model:
         assert reader is not None
 
         def read(new: Sequence[str]) -> Tensor:
+            packed = reader.packed() if new else None
+            if packed is not None:
+                lengths = np.fromiter(map(len, new), np.int64, len(new))
+                return packed.read(vocabulary.spell("".join(new)), lengths)
             with without_autocast(reader.embedding.weight):
                 vectors: Tensor = reader(self._spelling([new], np.ones((1, len(new)), dtype=np.bool_), vocabulary))
             return vectors.squeeze(0)

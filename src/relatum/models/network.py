@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from relatum.kernels.network.cpu import Packing
+from relatum.kernels.network.stack import PackedStack
 from relatum.layers.pairing import Pairing
 from relatum.layers.precision import product_dtype, scoring_dtype, without_autocast
 from relatum.models.embedder import TextEmbedder
 from relatum.models.inputs import ModelInputs
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.outputs import LayerState, Outputs
+from relatum.models.stack import find_stack
 
 
 class TableSequenceNetwork(nn.Module):
@@ -43,6 +46,7 @@ class TableSequenceNetwork(nn.Module):
         self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
         self.table_dtype: torch.dtype | None = None
         """The precision of products over tables; None for that of the parameters, or of an autocast around us."""
+        self.packing: Packing[PackedStack | None] = Packing()
 
     @property
     def device(self) -> torch.device:
@@ -69,8 +73,15 @@ class TableSequenceNetwork(nn.Module):
             maps = maps.to(self._table_precision())
         with without_autocast(mask):
             initial = sequence = self.embedder(inputs)  # S_0
+        stack = find_stack(self, sequence, maps)
+        if stack is not None:
+            assert maps is not None
+            states = [
+                LayerState(*one) for one in stack.read(sequence, maps, mask, self.n_rounds, self.table_reads_sequence)
+            ]
+            return self.score(states[-1].sequence, states[-1].table, tuple(states))
         table: Tensor | None = None
-        states: list[LayerState] = []
+        states = []
         for layer in [*self.layers] * self.n_rounds:
             paired = sequence if self.table_reads_sequence else initial
             state: LayerState = layer(paired, sequence, table, maps, mask)

@@ -29,6 +29,8 @@ class EncoderRecord:
     inside: bool
     files_sha256: str | None = None
     """The hash of all its files; None in models that were made before it was written."""
+    adapters_sha256: str | None = None
+    """The hash of the adapters that were trained for it; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,7 @@ class ModelRecord:
         encoder = _value(path, record, "encoder", dict, NoneType)
         if encoder is not None:
             kinds = {"name": str, "sha256": str, "inside": bool}
-            if "files_sha256" in encoder:
-                kinds["files_sha256"] = str
+            kinds |= {key: str for key in ("files_sha256", "adapters_sha256") if key in encoder}
             encoder = EncoderRecord(**{key: _value(path, encoder, key, kind) for key, kind in kinds.items()})
         characters = _value(path, record, "characters", list, NoneType) or ()
         check_entries(path, characters)

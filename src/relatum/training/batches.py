@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 
 import numpy as np
@@ -15,10 +16,12 @@ from relatum.config import Config
 from relatum.data.windows import make_windows, window_examples
 from relatum.encoders.base import TextEncoder, stack_features
 from relatum.encoders.cache import CachedEncoder
+from relatum.encoders.tuned import TunedEncoder
 from relatum.layers.characters import PaddedSpelling, Spelling
 from relatum.layers.padding import Padding, measure
 from relatum.models.inputs import ModelInputs
 from relatum.models.labels import IGNORED, Labels, label_example
+from relatum.models.losses import balance_tags
 from relatum.models.model import Model
 from relatum.types import Example
 
@@ -98,6 +101,7 @@ class Batches:
         self._examples = examples
         self._in_sizes = model.device.type == "cuda" if in_sizes is None else in_sizes
         self._parts: list[_Part | None] = [None] * len(examples)
+        self._n_tags: dict[int, tuple[int, int]] = {}
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
         """The batch of these examples, on the model's device."""
@@ -129,7 +133,23 @@ class Batches:
             spelling = PaddedSpelling(*rest) if n_steps is None else Spelling(rest[0], n_steps, rest[1])
         vectors, maps = self._features(sentences, padding)
         relation_tags = padding.pad_cells([part.relation_tags for part in parts], IGNORED).long()
-        return ModelInputs(padding.mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags)
+        labels = Labels(entity_tags, relation_tags, self._tag_weights)
+        return ModelInputs(padding.mask, words, spelling, vectors, maps), labels
+
+    @cached_property
+    def _tag_weights(self) -> Tensor | None:
+        training, device = self._model.config.training, self._model.device
+        if training.relation_loss != "balanced":
+            return None
+        return balance_tags(self.count_relation_tags(), training.balance_beta).to(device)
+
+    def count_relation_tags(self) -> Tensor:
+        """How many cells of all examples have each tag of relations, on the CPU."""
+        counts = torch.zeros(len(self._model.table_tags.names), dtype=torch.long)
+        for index in range(len(self._examples)):
+            tags = self._part(index).relation_tags.flatten()
+            counts += torch.bincount(tags[tags != IGNORED].cpu(), minlength=len(counts))
+        return counts
 
     def _features(self, sentences: Sequence[Sequence[str]], padding: Padding) -> tuple[Tensor | None, Tensor | None]:
         """The encoder's vectors and attention maps of a batch, as far as the model reads them."""
@@ -145,13 +165,23 @@ class Batches:
                 return vectors, padding.pad_cells(maps) if reads else None
             output = stack_features(found)
         else:
-            output = encoder.encode(sentences)
+            output = encoder.learn(sentences) if isinstance(encoder, TunedEncoder) else encoder.encode(sentences)
         output = output.pad(padding.mask.shape[1])
         return _send(output.vectors, device), (
             None
             if output.attention_maps is None or not self._model.reads_attention_maps
             else _send(output.attention_maps, device)
         )
+
+    def count_tags(self, indices: Sequence[int]) -> tuple[int, int]:
+        """How many words, and how many cells, of a batch have a tag that takes part in the loss."""
+        for index in indices:
+            if index not in self._n_tags:
+                part = self._part(index)
+                n_words = int((part.entity_tags != IGNORED).sum())
+                self._n_tags[index] = n_words, int((part.relation_tags != IGNORED).sum())
+        found = [self._n_tags[index] for index in indices]
+        return sum(n_words for n_words, _ in found), sum(n_cells for _, n_cells in found)
 
     def _part(self, index: int) -> _Part:
         found = self._parts[index]

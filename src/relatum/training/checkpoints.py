@@ -1,4 +1,4 @@
-"""Checkpoints on disk: one file each, whole or noticed as torn, the last two kept.
+"""Checkpoints on disk: one file each, whole or noticed as torn, the last few kept.
 
 A checkpoint is a safetensors file whose metadata holds a JSON record and a hash of record and tensors. It is written
 beside its place, brought to disk and renamed, so that a process killed at any instant leaves the one before; the hash
@@ -24,7 +24,6 @@ from torch import Tensor
 from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 
-KEPT = 2
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
 
 
@@ -37,35 +36,45 @@ class Checkpoint:
     tensors: Mapping[str, Tensor]
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint, then remove all but the newest two."""
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, n_kept: int = 2) -> Path:
+    """Write a checkpoint, then remove all but the newest `n_kept`."""
     path = folder / f"step-{checkpoint.step:08d}.safetensors"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
     record = json.dumps({"step": checkpoint.step, **checkpoint.record}, sort_keys=True)
     with replacing_file(path) as draft:
         save_file(tensors, draft, {"record": record, "sha256": hash_tensors(tensors, record)})
     _sync_folder(folder)
-    for old in list_checkpoints(folder)[KEPT:]:
+    for old in list_checkpoints(folder)[n_kept:]:
         old.unlink()
     return path
 
 
 def load_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint:
-    """The newest checkpoint that is whole; `say` hears of those that are not. Half-written ones are removed."""
+    """The newest checkpoint that is whole; `say` hears of those that are not.
+
+    It must be the only process that writes there: half-written checkpoints are removed, and so are damaged ones once
+    another was found to go on from, since they would count as the newest of those that are kept.
+    """
     for draft in folder.glob(".step-*.partial"):
         draft.unlink()
     paths = list_checkpoints(folder)
-    for path in paths:
+    for number, path in enumerate(paths):
         try:
-            return read_checkpoint(path)
+            found = read_checkpoint(path)
         except RelatumError as error:
             say(f"{error}; going on from the checkpoint before it")
+        else:
+            for damaged in paths[:number]:
+                damaged.unlink()
+            return found
     what = "none of its checkpoints is whole" if paths else "it has no checkpoints"
     raise RelatumError(f"{folder}: {what}, so there is nothing to go on from; start the run anew in another folder")
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """One checkpoint; an error where it is torn."""
+    with path.open("rb"):  # one that may not be read is not damaged, and not to be removed as if it were
+        pass
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

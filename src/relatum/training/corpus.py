@@ -25,6 +25,10 @@ from relatum.types import Document, Example
 
 DEV_SHARE = 0.15
 """The share of the training documents that is held out where there is no dev part."""
+TEST_SHARE = 0.15
+"""The share that is held out for test as well, where all is in one file."""
+LEAST_FOR_TEST = 100
+"""Fewer documents than this are all needed for training and dev."""
 
 _CURE = "Nothing was trained. Mend these records, or pass --set data.on_error=skip to leave them out."
 _FOLD_CURE = "Mend these records first: lists of records count them all."
@@ -86,6 +90,8 @@ class FoldChoice:
 
     path: Path
     number: int
+    lists: tuple[partition.Fold, ...] | None = None
+    """What will be in the file, where it is not written yet."""
 
     @classmethod
     def parse(cls, text: str) -> FoldChoice:
@@ -100,18 +106,26 @@ class FoldChoice:
 
 
 def load_training_data(
-    path: Path, config: Config, format_name: str | None = None, fold: FoldChoice | None = None
+    path: Path,
+    config: Config,
+    format_name: str | None = None,
+    fold: FoldChoice | None = None,
+    *,
+    with_test: bool = True,
 ) -> TrainingData:
     """Read a corpus: a folder with the parts train, dev (or valid) and test, or a single file.
 
-    Without a dev part, a share of train is held out by the seed; with a fold, the lists say which record is where.
+    Without a dev part, a share of train is held out by the seed, and of a single file that is large enough another for
+    test; with a fold, the lists say which record is where. Without test, that part is empty, and its file is not read.
     """
     corpus = open_corpus(path, format_name)
     problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
     if fold is not None:
         documents = _read_fold(corpus, fold, problems)
     else:
-        documents = _read_parts(corpus, config, problems, remarks)
+        documents = _read_parts(corpus, config, problems, remarks, with_test)
+    if not with_test:
+        documents["test"] = []
     parts = {name: _examples(part, config, problems, f"{path}, {name}") for name, part in documents.items()}
     if config.data.on_error == "fail" or fold is not None:
         problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
@@ -144,10 +158,32 @@ def load_part(path: Path, part: str, config: Config, format_name: str | None = N
     return examples, [*([used] if used and path.is_dir() else []), *problems.remark_lines()]
 
 
-def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems) -> dict[str, list[Document]]:
+def make_fold_lists(path: Path, n_folds: int, seed: int, format_name: str | None = None) -> tuple[partition.Fold, ...]:
+    """Folds of all documents of a corpus, whatever parts it has; a share of each fold's rest is its dev part."""
+    documents = _read_all(open_corpus(path, format_name), Problems())
+    folds = partition.make_folds([document.text for document in documents], n_folds, DEV_SHARE, seed)
+    if not all(fold.dev for fold in folds):
+        raise RelatumError(
+            f"--folds {n_folds}: {path} has too few documents ({len(documents):,}) for a dev part in every fold; "
+            "make fewer folds"
+        )
+    return tuple(folds)
+
+
+def count_folds(lists: Path, path: Path, format_name: str | None = None) -> int:
+    """How many folds a file of lists has for a corpus."""
+    return len(partition.load_lists(lists, _read_all(open_corpus(path, format_name), Problems())))
+
+
+def _read_all(corpus: Corpus, problems: Problems) -> list[Document]:
     documents = [document for part in corpus.parts for document in part.read(problems)]
     problems.raise_if_any(_FOLD_CURE)
-    folds = partition.load_lists(fold.path, documents)
+    return documents
+
+
+def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems) -> dict[str, list[Document]]:
+    documents = _read_all(corpus, problems)
+    folds = fold.lists or partition.load_lists(fold.path, documents)
     if fold.number > len(folds):
         raise RelatumError(f"--fold {fold}: {fold.path} has {len(folds)} folds")
     chosen = folds[fold.number - 1]
@@ -158,7 +194,9 @@ def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems) -> dict[str
     }
 
 
-def _read_parts(corpus: Corpus, config: Config, problems: Problems, remarks: list[str]) -> dict[str, list[Document]]:
+def _read_parts(
+    corpus: Corpus, config: Config, problems: Problems, remarks: list[str], with_test: bool
+) -> dict[str, list[Document]]:
     found = {part.name: part for part in corpus.parts}
     alone = len(found) == 1
     names = {"train": next(iter(found)) if alone else "train", "dev": "dev", "test": "test"}
@@ -172,24 +210,33 @@ def _read_parts(corpus: Corpus, config: Config, problems: Problems, remarks: lis
     read = {
         part: list(found[name].read(problems)) if name in found and (part == "train" or not alone) else []
         for part, name in names.items()
+        if part != "test" or with_test
     }
     if config.data.on_error == "fail":
         problems.raise_if_any(_CURE)  # before anything is said about what is left
     if names["dev"] not in found or alone:
-        seed = config.training.seed
-        documents = read["train"]
-        fold = partition.divide([document.text for document in documents], DEV_SHARE, 0.0, seed)
-        if not fold.dev:
-            raise RelatumError(
-                f"{corpus.path}: there is no dev part, and too few documents to hold some out ({len(documents):,}); "
-                "add a file named dev"
-            )
-        read["train"], read["dev"] = ([documents[number] for number in part] for part in (fold.train, fold.dev))
-        remarks.append(
-            f"there is no dev part: {len(fold.dev):,} of {len(documents):,} training documents are held out for it "
-            f"(seed {seed})"
-        )
+        _hold_out(read, corpus.path, config.training.seed, alone, remarks)
     return read
+
+
+def _hold_out(parts: dict[str, list[Document]], path: Path, seed: int, alone: bool, remarks: list[str]) -> None:
+    """Take the dev part from train, and a test part where train is all there is and large enough."""
+    documents = parts["train"]
+    test = TEST_SHARE if alone and len(documents) >= LEAST_FOR_TEST else 0.0
+    fold = partition.divide([document.text for document in documents], DEV_SHARE, test, seed)
+    if not fold.dev:
+        raise RelatumError(
+            f"{path}: there is no dev part, and too few documents to hold some out ({len(documents):,}); add a file "
+            "named dev"
+        )
+    taken = {"train": fold.train, "dev": fold.dev} | ({"test": fold.test} if fold.test else {})
+    for name, numbers in taken.items():
+        parts[name] = [documents[number] for number in numbers]
+    also = f", and {len(fold.test):,} for test" if fold.test else ""
+    remarks.append(
+        f"there is no dev part: {len(fold.dev):,} of {len(documents):,} training documents are held out for it{also} "
+        f"(seed {seed})"
+    )
 
 
 def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:

@@ -11,6 +11,7 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.encoders.base import TextEncoder
 from relatum.encoders.cache import CachedEncoder
+from relatum.encoders.tuned import TunedEncoder
 from relatum.models.model import Model
 from relatum.types import Example
 
@@ -21,12 +22,12 @@ _SILENCE = 60.0
 
 
 def with_memory(model: Model, examples: Sequence[Example]) -> Model:
-    """The same model with an encoder that remembers what it has read, as the settings say.
+    """The same model with an encoder that remembers what it has read, as the settings say, unless it is tuned.
 
     On a GPU that has room for the features of all examples, they stay there: copying them for every batch takes longer
     than computing with them.
     """
-    if model.encoder is None:
+    if model.encoder is None or isinstance(model.encoder, TunedEncoder):
         return model
     config, device = model.config.encoder, model.device
     keep_on = torch.device("cpu")

@@ -1,11 +1,16 @@
 """The folder of a run, in which every file is whole at every instant.
 
     run.json          the settings, the data and the command, written first
-    checkpoints/      the last two states to go on from
-    best/step-N/      the best model so far, and the one before it
+    checkpoints/      the last states to go on from
+    best/step-N/      the best model so far, and those that they name
     log.jsonl         one line an evaluation
     model/            the best model, at the end
+    predictions/      what it found in dev and test, beside the gold annotations
+    curves.png        the learning curve
+    report.html       all of it, to be read
+    summary.txt       the same in short
     result.json       settings, scores and history, last of all
+    bad-batch/        where the loss was not a number or exploded: the batch
 
 A model is a folder of several files and cannot be replaced at once. So a new best one is written under a name of its
 own and becomes the best when the next checkpoint says so; the one that the last checkpoint names is still there. At the
@@ -17,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +50,10 @@ class RunRecord:
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"config": self.config.to_dict()}
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
+        return cls(**{**values, "config": load_record(values["config"])})
+
 
 class RunFolder:
     """Where the files of a run are."""
@@ -53,15 +62,25 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
+        self.predictions = path / "predictions"
         self.log = path / "log.jsonl"
         self.result = path / "result.json"
+        self.curves = path / "curves.png"
+        self.report = path / "report.html"
+        self.summary = path / "summary.txt"
+        self.bad_batch = path / "bad-batch"
         self._best = path / "best"
         self._record = path / "run.json"
+
+    @property
+    def is_started(self) -> bool:
+        return self._record.exists()
 
     def check_new(self) -> None:
         """Refuse a folder that is neither new nor empty."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            cure = f"go on with it by --resume {self.path}, or name" if self._record.exists() else "name"
+            started = self.is_started or (self.path / "runs.json").exists()
+            cure = f"go on with it by --resume {self.path}, or name" if started else "name"
             raise RelatumError(f"{self.path} is not an empty folder; {cure} a new one with --out")
 
     def create(self, record: RunRecord) -> None:
@@ -73,8 +92,7 @@ class RunFolder:
     def read(self) -> RunRecord:
         """What the run was started with."""
         try:
-            values = json.loads(self._record.read_text(encoding="utf-8"))
-            return RunRecord(**{**values, "config": load_record(values["config"])})
+            return RunRecord.from_dict(json.loads(self._record.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RelatumError(f"{self.path}: no run was started here (there is no {self._record.name})") from None
         except (ConfigError, ValueError, TypeError, KeyError) as error:
@@ -112,9 +130,9 @@ class RunFolder:
         for draft in self._best.glob(".*.partial"):
             shutil.rmtree(draft)
 
-    def remove_old(self) -> None:
-        """Remove all models but the newest two: no checkpoint that is kept names an older one."""
-        for model in self._models()[:-2]:
+    def remove_old(self, n_checkpoints: int = 2) -> None:
+        """Remove all models that no checkpoint names: each of those that are kept names one, and none is older."""
+        for model in self._models()[:-n_checkpoints]:
             shutil.rmtree(model)
 
     def finish(self, step: int) -> None:

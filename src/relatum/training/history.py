@@ -8,6 +8,7 @@ from typing import Any
 
 from relatum.config import TrainingConfig
 from relatum.evaluation.metrics import Scores, TaskScores
+from relatum.training.divergence import LossWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class Progress:
     """The losses of the updates since the last evaluation."""
     n_losses: int = 0
     evaluations: list[Evaluation] = field(default_factory=list)
+    watch: LossWatch = field(default_factory=LossWatch)
+    part_cells: int | None = None
+    """The most table cells that were found to fit into memory at once; None where none was too large."""
+    messages: list[str] = field(default_factory=list)
+    """What the user was told, each once."""
+
+    @property
+    def n_since_best(self) -> int:
+        """How many evaluations there were after the best one."""
+        return len(self.evaluations) - 1 - self.evaluations.index(self.best) if self.best else 0
 
     @property
     def best(self) -> Evaluation | None:
@@ -48,7 +59,8 @@ class Progress:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Progress:
-        return cls(**{**record, "evaluations": [Evaluation(**one) for one in record["evaluations"]]})
+        evaluations = [Evaluation(**one) for one in record["evaluations"]]
+        return cls(**{**record, "evaluations": evaluations, "watch": LossWatch(**record.get("watch", {}))})
 
 
 def selection_score(scores: Scores, config: TrainingConfig) -> float:

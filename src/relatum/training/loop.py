@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import json
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,32 @@ from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 from relatum.evaluation.metrics import Scores, evaluate
 from relatum.extractor.extractor import Extractor
-from relatum.models.build import count_parameters
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.model import Model
-from relatum.training import provenance
+from relatum.training.advice import advise, shorten
+from relatum.training.bad_batch import UpdateRecord, describe, save_batch
 from relatum.training.batches import Batches, cut_long
-from relatum.training.card import make_card
 from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.history import Evaluation, Progress, selection_score
-from relatum.training.monitor import Log, Monitor
+from relatum.training.monitor import Log, Monitor, Monitors, Quiet
 from relatum.training.optimisation import Optimiser, learning_rate
+from relatum.training.parts import BatchUpdates
+from relatum.training.processes import Processes, join_processes
 from relatum.training.recorded import Updates, make_recorder
+from relatum.training.reports.card import make_card
+from relatum.training.reports.curves import draw_curves
+from relatum.training.reports.page import write_reports
+from relatum.training.reports.predictions import write_predictions
+from relatum.training.reports.result import make_result
+from relatum.training.reports.trackers import make_trackers
 from relatum.training.sampler import Sampler
-from relatum.training.setup import make_model, set_up_device, with_absolute_paths
+from relatum.training.setup import learned_parts, make_model, set_up_device, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
-from relatum.types import Example
+from relatum.types import Example, Prediction
 
 _UNREAD = 50
 """The most updates whose losses wait on the device: reading one makes the program wait for the device."""
@@ -65,23 +72,35 @@ def train(
     """Train a model in the folder `run`, or go on with a run that was stopped there.
 
     `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
-    absolute paths, so that it can go on from another directory.
+    absolute paths, so that it can go on from another directory. Where a launcher started several processes, all of them
+    come here; the first writes and speaks.
     """
-    folder = RunFolder(run)
+    with Stopping() as stopping:
+        processes = join_processes(device, stopping)
+        return _train(data, record, RunFolder(run), processes, monitor if processes.main else Quiet(), resume)
+
+
+def _train(
+    data: TrainingData, record: RunRecord, folder: RunFolder, processes: Processes, monitor: Monitor, resume: bool
+) -> RunResult:
+    run = folder.path
     if not resume:
-        folder.check_new()
+        if processes.main:
+            folder.check_new()
         record = replace(record, config=with_absolute_paths(record.config))
+    if processes.n > 1:  # settings may depend on the machine, and a run has one record
+        record = RunRecord.from_dict(json.loads(processes.tell(json.dumps(record.to_dict()))))
     if folder.result.exists():
         raise RelatumError(f"{run}: this run is complete; its model is {folder.model}")
     if data.fingerprint() != record.fingerprint:
         raise RelatumError(f"{record.data}: the data has changed since {run} was started; start a new run")
-    with Stopping() as stopping:
-        prepared = _Run(data, record, folder, device, monitor, stopping)
-        if not resume:
-            folder.create(record)  # not before: settings that cannot be used leave nothing behind
-        with folder.locked(monitor.say):
-            prepared.take_up()
-            return prepared.complete()
+    trackers = make_trackers(record, run) if processes.main else []
+    prepared = _Run(data, record, folder, processes, Monitors(monitor, *trackers))
+    if not resume and processes.main:
+        folder.create(record)  # not before: settings that cannot be used leave nothing behind
+    with folder.locked(monitor.say) if processes.main else nullcontext():
+        prepared.take_up()
+        return prepared.complete()
 
 
 class _Run:
@@ -92,89 +111,131 @@ class _Run:
         data: TrainingData,
         record: RunRecord,
         folder: RunFolder,
-        device: torch.device,
-        monitor: Monitor,
-        stopping: Stopping,
+        processes: Processes,
+        monitor: Monitors,
     ) -> None:
         self._data, self._record, self._folder = data, record, folder
         self._config: Config = record.config
-        self._device, self._monitor, self._stopping = device, monitor, stopping
+        self._processes, self._monitor = processes, monitor
+        self._device = device = processes.device
         set_up_device(device)
         self._stored, remarks = make_model(data, self._config, device)
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
-        for remark in (*data.remarks, *remarks, *cut):
+        for remark in (*data.remarks, *shorten(advise(data.parts, self._config)), *remarks, *cut):
             monitor.say(remark)
+        if processes.n > 1:
+            monitor.say(f"{processes.n} processes share every batch")
         # The stored model and the one that is trained share their network; only the latter's encoder has a memory.
         self._model = with_memory(self._stored, [*examples, *data.dev, *data.test])
         self._network = self._model.network
         self._network.table_dtype = torch.bfloat16 if self._config.training.precision == "bf16" else None
         self._examples = examples
         self._batches = Batches(self._model, examples)
-        self._optimiser = Optimiser(self._network.parameters(), self._config.training)
-        self._updates = Updates(
-            self._network, self._optimiser, self._config.training, monitor.say, make_recorder(self._model.device)
+        self._learned, groups = learned_parts(self._model)
+        self._optimiser = Optimiser(self._network.parameters(), self._config.training, groups)
+        lengths = [len(example.sentence) for example in examples]
+        # What a tuned encoder says of a batch is never twice the same, and is no part of a recording.
+        recorder = make_recorder(self._model.device) if processes.n == 1 and not groups else None
+        self._updates = BatchUpdates(
+            self._network,
+            self._optimiser,
+            self._config.training,
+            self._batches,
+            lengths,
+            Updates(self._network, self._optimiser, self._config.training, monitor.say, recorder),
+            processes,
+            monitor.say,
         )
-        self._fixed = fixed_hash(self._network)
+        self._fixed = fixed_hash(self._learned)
         self._progress = Progress()
         self._unread: list[tuple[int, list[int], Tensor]] = []
         self._last_read = time.monotonic()
-        self._sampler = Sampler([len(example.sentence) for example in examples], self._config.training)
+        self._sampler = Sampler(lengths, self._config.training)
+        processes.seed(self._config.training.seed)
 
     def take_up(self) -> None:
         """Go on from the last checkpoint, where there is one."""
-        folder, say = self._folder, self._monitor.say
+        folder, say, processes = self._folder, self._monitor.say, self._processes
+        if not processes.main:
+            processes.wait()  # until the first has cleared away what cannot be used
         if list_checkpoints(folder.checkpoints):
             checkpoint = load_checkpoint(folder.checkpoints, say)
-            self._progress, place = restore(checkpoint, self._network, self._optimiser, say)
+            self._progress, place = restore(checkpoint, self._learned, self._optimiser, say, processes)
             self._sampler.go_to(**place)
+            if self._progress.part_cells is not None:
+                self._updates.part_cells = self._progress.part_cells
             say(f"going on after step {checkpoint.step:,}")
-        folder.remove_after(self._progress.step)
-        self._log = Log(folder.log, self._progress.evaluations)
+        self._monitor.begin_with(self._progress.messages)
         self._begun = time.monotonic() - self._progress.seconds
+        if processes.main:
+            folder.remove_after(self._progress.step)
+            self._log = Log(folder.log, self._progress.evaluations)
+            processes.wait()
 
     def complete(self) -> RunResult:
         """Make the updates that are left, then score the best model."""
         progress, config = self._progress, self._config.training
-        if progress.step < config.steps and not read_ahead(
-            self._model, self._examples, lambda: self._stopping.asked, self._monitor.say
+        if self._unfinished and not read_ahead(
+            self._model, self._examples, lambda: self._processes.asked_to_stop, self._monitor.say
         ):
             raise TrainingStopped(self._farewell())
         self._monitor.start(progress.step, config.steps)
         try:
             self._network.train()
-            while progress.step < config.steps:
+            while self._unfinished:
                 self._update()
-                if progress.step % config.evaluate_every == 0 or progress.step == config.steps:
+                is_due = progress.step % config.evaluate_every == 0 or progress.step == config.steps
+                if is_due:
                     self._evaluate()
-                elif self._stopping.asked:
+                asked = self._processes.asked_to_stop  # once: it may come at any instant
+                every = config.checkpoint_every
+                if not is_due and (asked or (every is not None and progress.step % every == 0)):
                     self._save()
-                if self._stopping.asked and progress.step < config.steps:
+                if asked and self._unfinished:
                     raise TrainingStopped(self._farewell())
         finally:
             self._monitor.close()
+        if self._stopped_early:
+            self._monitor.say(
+                f"none of the last {config.patience} evaluations was better than the best (training.patience): the run "
+                f"ends after step {progress.step:,} of {config.steps:,}"
+            )
         return self._finish()
+
+    @property
+    def _unfinished(self) -> bool:
+        return self._progress.step < self._config.training.steps and not self._stopped_early
+
+    @property
+    def _stopped_early(self) -> bool:
+        """Whether the last evaluations were no better, before all updates were made."""
+        progress, config = self._progress, self._config.training
+        patience = config.patience
+        return patience is not None and progress.n_since_best >= patience and progress.step < config.steps
 
     def _update(self) -> None:
         progress = self._progress
         batch = self._sampler.next()
-        inputs, labels = self._batches.make(batch)
-        result = self._updates.update(inputs, labels, progress.step + 1)
+        result = self._updates.update(batch, progress.step + 1)
         progress.step += 1
         self._unread.append((progress.step, batch, result))
-        if len(self._unread) >= _UNREAD or time.monotonic() - self._last_read > _PATIENCE:
+        # Processes that have just waited for each other lose nothing by it, and must fail at the same update.
+        together = self._processes.n > 1
+        if together or len(self._unread) >= _UNREAD or time.monotonic() - self._last_read > _PATIENCE:
             self._read_losses()
 
     def _read_losses(self) -> None:
-        """Take the losses from the device, and stop where one is not a number."""
-        progress = self._progress
+        """Take the losses from the device, and stop where one is not a number or has exploded."""
+        progress, training = self._progress, self._config.training
         values = torch.stack([pair for _, _, pair in self._unread]).tolist() if self._unread else []
         for (step, batch, _), (loss, norm) in zip(self._unread, values, strict=True):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                ids = ", ".join(self._examples[index].id for index in batch)
-                raise RelatumError(
-                    f"step {step}: the loss is {loss} and the norm of its gradients {norm}, so that nothing can be "
-                    f"learned any more; lower training.learning_rate. The batch had the sentences {ids}"
-                )
+            problem = progress.watch.check(loss, norm, training.divergence_factor)
+            if problem is not None:
+                examples = [self._examples[index] for index in batch]
+                update = UpdateRecord(step, loss, norm, learning_rate(step, training))
+                if self._processes.main:
+                    save_batch(self._folder.bad_batch, examples, update, problem)
+                raise RelatumError(describe(self._folder.bad_batch, examples, update, problem, training))
             progress.loss_sum += loss
             progress.n_losses += 1
         if values:
@@ -185,8 +246,28 @@ class _Run:
     def _evaluate(self) -> None:
         """Score dev, keep the model where it is the best so far, and save the state."""
         self._read_losses()
+        progress, folder, main = self._progress, self._folder, self._processes.main
+        found = self._score_dev() if main else None
+        told = self._processes.tell("" if found is None else json.dumps(asdict(found[0])))
+        evaluation = Evaluation(**json.loads(told))
+        progress.evaluations.append(evaluation)
+        progress.loss_sum, progress.n_losses = 0.0, 0
+        best = progress.best is evaluation
+        if found is not None:
+            if best:
+                card = self._card(progress.step, {"dev": found[1]})
+                with self._optimiser.averaged():
+                    save_model(self._stored, folder.best(progress.step), card, folder.newest_best())
+            self._log.add(evaluation)
+        self._save()
+        if main:
+            folder.remove_old(self._config.training.keep_checkpoints)
+        self._monitor.evaluate(evaluation, best)
+
+    def _score_dev(self) -> tuple[Evaluation, Scores]:
         progress, training = self._progress, self._config.training
-        scores = score(self._model, self._data.dev)
+        with self._optimiser.averaged():
+            scores = score(self._model, self._data.dev)
         self._network.train()
         evaluation = Evaluation(
             progress.step,
@@ -196,22 +277,19 @@ class _Run:
             round(time.monotonic() - self._begun, 2),
             scores.to_dict(),
         )
-        progress.evaluations.append(evaluation)
-        progress.loss_sum, progress.n_losses = 0.0, 0
-        best = progress.best is evaluation
-        if best:
-            card = self._card(progress.step, {"dev": scores})
-            save_model(self._stored, self._folder.best(progress.step), card, self._folder.newest_best())
-        self._log.add(evaluation)
-        self._save()
-        self._folder.remove_old()
-        self._monitor.evaluate(evaluation, best)
+        return evaluation, scores
 
     def _save(self) -> None:
+        """Write a checkpoint; all processes must come here together."""
         self._read_losses()
-        self._progress.seconds = time.monotonic() - self._begun
-        state = capture(self._network, self._optimiser, self._sampler, self._progress, self._fixed)
-        save_checkpoint(self._folder.checkpoints, state)
+        progress, processes = self._progress, self._processes
+        progress.seconds = time.monotonic() - self._begun
+        # All go on with what is written, so that a run that is taken up again is divided in the same way.
+        self._updates.part_cells = progress.part_cells = processes.least(self._updates.part_cells)
+        state = capture(self._learned, self._optimiser, self._sampler, progress, self._fixed, processes)
+        if processes.main:
+            save_checkpoint(self._folder.checkpoints, state, self._config.training.keep_checkpoints)
+        processes.wait()
 
     def _finish(self) -> RunResult:
         """Score the model as it is on disk, on test for the first and only time."""
@@ -220,39 +298,25 @@ class _Run:
         folder, data = self._folder, self._data
         place = folder.model if folder.model.exists() else folder.best(best.step)
         loaded = load_model(place, self._device)
-        scores = {"dev": score(_with_encoder_of(self._model, loaded), data.dev)}
-        if data.test:
-            scores["test"] = score(_with_encoder_of(self._model, loaded), data.test)
-        with replacing_file(place / "README.md") as card:
-            card.write_text(self._card(best.step, scores), encoding="utf-8")
-        folder.finish(best.step)
-        record = self._result(best, scores)
-        folder.write_result(record)
+        whole, scores = _with_encoder_of(self._model, loaded), {}
+        for part, examples in (("dev", data.dev), ("test", data.test)):
+            if examples:
+                found = predict(whole, examples)
+                scores[part] = score(whole, examples, found)
+                if self._processes.main:
+                    write_predictions(folder.predictions, part, examples, found)
+        self._processes.wait()  # until all have read the model, which is about to be moved
+        if self._processes.main:
+            with replacing_file(place / "README.md") as card:
+                card.write_text(self._card(best.step, scores), encoding="utf-8")
+            folder.finish(best.step)
+            draw_curves(folder.curves, self._progress.evaluations, self._monitor.say)
+        record = make_result(self._record, data, self._network, self._progress, scores, self._device)
+        if self._processes.main:
+            write_reports(folder, record)
+            folder.write_result(record)
+        self._processes.wait()
         return RunResult(folder.model, scores["dev"], scores.get("test"), record)
-
-    def _result(self, best: Evaluation, scores: dict[str, Scores]) -> dict[str, Any]:
-        record, training = self._record, self._config.training
-        return {
-            "command": record.command,
-            "commit": provenance.commit(),
-            "versions": provenance.versions(),
-            "device": provenance.device_name(self._device),
-            "seconds": round(self._progress.seconds, 1),
-            "seed": training.seed,
-            "data": {
-                "path": record.data,
-                "fold": record.fold,
-                "sha256": record.fingerprint,
-                "parts": {name: _counts(part) for name, part in self._data.parts.items()},
-                "remarks": list(self._data.remarks),
-            },
-            "n_parameters": count_parameters(self._network),
-            "best": {"step": best.step, "score": best.score},
-            "dev": scores["dev"].to_dict(),
-            "test": scores["test"].to_dict() if "test" in scores else None,
-            "config": self._config.to_dict(),
-            "history": self._progress.to_dict()["evaluations"],
-        }
 
     def _card(self, step: int, scores: dict[str, Scores]) -> str:
         record = self._record
@@ -272,13 +336,19 @@ class _Run:
         )
 
 
-def score(model: Model, examples: Sequence[Example]) -> Scores:
-    """The scores of a model on examples, found as it finds them in any text."""
+def predict(model: Model, examples: Sequence[Example]) -> list[Prediction]:
+    """What a model finds in examples, as in any text; it is given the entities where the settings say so."""
+    gold = model.config.evaluation.entities == "gold"
+    given = [example.gold.entities for example in examples] if gold else None
+    return Extractor(model).predict([example.sentence for example in examples], given)
+
+
+def score(model: Model, examples: Sequence[Example], found: Sequence[Prediction] | None = None) -> Scores:
+    """The scores of a model on examples; what it found in them may be given."""
     config = model.config.evaluation
-    given = [example.gold.entities for example in examples] if config.entities == "gold" else None
-    predictions = Extractor(model).predict([example.sentence for example in examples], given)
+    predictions = predict(model, examples) if found is None else found
     pairs = [(example.gold, one.found) for example, one in zip(examples, predictions, strict=True)]
-    return evaluate(pairs, model.schema, config.macro_over, gold_entities=given is not None)
+    return evaluate(pairs, model.schema, config.macro_over, gold_entities=config.entities == "gold")
 
 
 def _with_encoder_of(trained: Model, loaded: Model) -> Model:
@@ -286,13 +356,3 @@ def _with_encoder_of(trained: Model, loaded: Model) -> Model:
     if trained.encoder is None or loaded.encoder is None or trained.encoder.fingerprint != loaded.encoder.fingerprint:
         return loaded
     return replace(loaded, encoder=trained.encoder)
-
-
-def _counts(examples: Sequence[Example]) -> dict[str, Any]:
-    entities = Counter(entity.label for example in examples for entity in example.gold.entities)
-    relations = Counter(relation.label for example in examples for relation in example.gold.relations)
-    return {
-        "sentences": len(examples),
-        "entities": dict(sorted(entities.items())),
-        "relations": dict(sorted(relations.items())),
-    }

@@ -117,6 +117,61 @@ def _left(begun: tuple[int, float], step: int, steps: int) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d} left"
 
 
+class Quiet:
+    """Hears and says nothing."""
+
+    def start(self, step: int, steps: int) -> None:
+        pass
+
+    def advance(self, step: int, loss: float) -> None:
+        pass
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        pass
+
+    def say(self, message: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Monitors:
+    """Several monitors as one, which also remembers what was said."""
+
+    def __init__(self, *monitors: Monitor) -> None:
+        self._monitors = list(monitors)
+        self.messages: list[str] = []
+        """What was said, each once."""
+
+    def begin_with(self, messages: list[str]) -> None:
+        """Remember what was said before, first of all, in this very list."""
+        messages += [message for message in self.messages if message not in messages]
+        self.messages = messages
+
+    def start(self, step: int, steps: int) -> None:
+        for monitor in self._monitors:
+            monitor.start(step, steps)
+
+    def advance(self, step: int, loss: float) -> None:
+        for monitor in self._monitors:
+            monitor.advance(step, loss)
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        for monitor in self._monitors:
+            monitor.evaluate(evaluation, best)
+
+    def say(self, message: str) -> None:
+        if message not in self.messages:
+            self.messages.append(message)
+        for monitor in self._monitors:
+            monitor.say(message)
+
+    def close(self) -> None:
+        for monitor in self._monitors:
+            monitor.close()
+
+
 class Log:
     """`log.jsonl`: one line an evaluation, as `Evaluation` has it."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,24 +12,61 @@ from torch.nn import Parameter
 
 from relatum.config import TrainingConfig
 from relatum.errors import RelatumError
+from relatum.training.averaging import MovingAverage
+
+ENCODER_RATES = {"lora": 5e-4, "full": 5e-5}
+"""Adam's learning rate for a tuned encoder, where the settings say none."""
 
 
-def learning_rate(step: int, config: TrainingConfig) -> float:
-    """The rate of an update, counted from 1: a linear rise, then inverse-time decay.
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What parameters have of their own: the rate after the warm-up, and the updates that this takes."""
+
+    full: float
+    warmup_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parameters that have a rate of their own."""
+
+    parameters: Sequence[Parameter]
+    rate: Rate
+
+
+def encoder_groups(by_depth: Sequence[Sequence[Parameter]], tuning: str, config: TrainingConfig) -> list[Group]:
+    """The parameters of a tuned encoder, from the embeddings to what is above all layers, with their rates.
+
+    The last layer, and what is above it, has the full rate, each one below `encoder_layer_decay` times that of the one
+    above it, the embeddings the lowest.
+    """
+    full = config.encoder_learning_rate or ENCODER_RATES[tuning]
+    warmup = config.warmup_steps if config.encoder_warmup_steps is None else config.encoder_warmup_steps
+    last = len(by_depth) - 2
+    rates = [Rate(full * config.encoder_layer_decay ** max(last - depth, 0), warmup) for depth in range(len(by_depth))]
+    return [Group(parameters, rate) for parameters, rate in zip(by_depth, rates, strict=True) if parameters]
+
+
+def learning_rate(step: int, config: TrainingConfig, rate: Rate | None = None) -> float:
+    """The rate of an update, counted from 1: a linear rise, then inverse-time decay; the network's if not said whose.
 
     The last update of the warm-up has the full rate. The decay counts from the first update, not from the end of the
     warm-up, so that the rate falls at once where the warm-up took longer than `decay_steps`.
     """
-    if step <= config.warmup_steps:
-        return config.learning_rate * step / config.warmup_steps
+    full, warmup = (config.learning_rate, config.warmup_steps) if rate is None else (rate.full, rate.warmup_steps)
+    if step <= warmup:
+        return full * step / warmup
     times = step // config.decay_steps if config.decay_staircase else step / config.decay_steps
-    return config.learning_rate / (1 + config.decay_rate * times)
+    return full / (1 + config.decay_rate * times)
 
 
 class Optimiser:
-    """Adam over the parameters that are learned."""
+    """Adam over the parameters that are learned: those of the network, and groups with rates of their own.
 
-    def __init__(self, parameters: Iterable[Parameter], config: TrainingConfig) -> None:
+    With `ema_decay`, it also keeps the moving average of all of them.
+    """
+
+    def __init__(self, parameters: Iterable[Parameter], config: TrainingConfig, groups: Sequence[Group] = ()) -> None:
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         if not self.parameters:
             raise RelatumError("the network has nothing to learn; choose a config with a table or a sequence encoder")
@@ -36,8 +74,14 @@ class Optimiser:
         # One kernel for all parameters: on a GPU the default takes as long as a small network's forward pass. There the
         # rate is a tensor, too: a recorded update reads it anew each time it is replayed.
         first = self.parameters[0]
-        rate = torch.tensor(config.learning_rate, device=first.device) if first.is_cuda else config.learning_rate
-        self.adam = torch.optim.Adam(self.parameters, lr=rate, fused=first.is_cuda)
+        self._rates = [Rate(config.learning_rate, config.warmup_steps), *(group.rate for group in groups)]
+        members = [self.parameters, *(group.parameters for group in groups)]
+        rates = [torch.tensor(one.full, device=first.device) if first.is_cuda else one.full for one in self._rates]
+        self.adam = torch.optim.Adam(
+            [{"params": some, "lr": rate} for some, rate in zip(members, rates, strict=True)], fused=first.is_cuda
+        )
+        self.parameters = [parameter for some in members for parameter in some]
+        self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
 
     def update(self, loss: Tensor, step: int) -> Tensor:
         """Change the weights once; the answer is the norm that the gradients had, still on their device."""
@@ -46,9 +90,11 @@ class Optimiser:
         return self.apply()
 
     def set_rate(self, step: int) -> None:
-        """The learning rate of an update, counted from 1."""
-        rate = learning_rate(step, self._config)
-        for group in self.adam.param_groups:
+        """The learning rates of an update, counted from 1."""
+        if self.average is not None:
+            self.average.set_share(step)
+        for group, own in zip(self.adam.param_groups, self._rates, strict=True):
+            rate = learning_rate(step, self._config, own)
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
             else:
@@ -63,7 +109,13 @@ class Optimiser:
         """The second half: clip the gradients and change the weights, by the rate that was set."""
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self._config.clip_norm, foreach=True)
         self.adam.step()
+        if self.average is not None:
+            self.average.add()
         return norm
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Within the block the weights are their moving average, where there is one."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     @contextmanager
     def recording(self) -> Iterator[None]:

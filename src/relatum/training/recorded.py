@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import accumulate
 from typing import Protocol
 
@@ -146,15 +146,21 @@ class Updates:
             self._optimiser.set_rate(step)
             parts = _take_apart(inputs, labels)
             if parts is None:
-                return self._make_beside(recorder, inputs, labels)
+                return self._make_beside(inputs, labels)
             key = tuple(None if part is None else (part.dtype, part.shape) for part in parts)
             if key not in self._recordings and not self._record(recorder, key, parts):
-                return self._make_beside(recorder, inputs, labels)
+                return self._make_beside(inputs, labels)
             kept, replay = self._recordings[key]
             _copy(parts, kept)
             return replay()
 
-    def _make_beside(self, recorder: Recorder, inputs: ModelInputs, labels: Labels) -> Tensor:
+    def otherwise(self, make: Callable[[], Tensor], step: int) -> Tensor:
+        """Make an update in another way, beside those that are recorded."""
+        with nullcontext() if self._recorder is None else self._recorder.ready():
+            self._optimiser.set_rate(step)
+            return make()
+
+    def _make_beside(self, inputs: ModelInputs, labels: Labels) -> Tensor:
         """Make an update that is not recorded; where memory is short, give up the recordings, which hold much of it."""
         try:
             return self._make(inputs, labels)
@@ -162,15 +168,22 @@ class Updates:
             if not self._recordings:
                 raise
         # Not in the handler: the error holds on to all that the update had made.
+        self.give_up_recordings()
+        return self._make(inputs, labels)
+
+    def give_up_recordings(self) -> bool:
+        """Leave the memory of recordings to others, for good; false where there are none."""
+        if self._recorder is None or not self._recordings:
+            return False
         self._failed = True
         self._recordings.clear()
         self._room = _Room()
-        recorder.release()
+        self._recorder.release()
         self._say(
             "the device has not the memory for recorded updates and for others beside them; from now on none is "
             "recorded, which is slower. A lower training.max_cells would leave room"
         )
-        return self._make(inputs, labels)
+        return True
 
     def _make(self, inputs: ModelInputs, labels: Labels) -> Tensor:
         loss = joint_loss(self._network(inputs), labels, self._config).total
@@ -222,17 +235,18 @@ def _take_apart(inputs: ModelInputs, labels: Labels) -> _Parts | None:
         inputs.attention_maps,
         labels.entity_tags,
         labels.relation_tags,
+        labels.tag_weights,
     )
     return None if any(part is not None and part.requires_grad for part in parts) else parts
 
 
 def _put_together(parts: _Parts) -> tuple[ModelInputs, Labels]:
-    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags = parts
+    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags, tag_weights = parts
     assert mask is not None
     assert entity_tags is not None
     assert relation_tags is not None
     spelling = None if characters is None or lengths is None else PaddedSpelling(characters, lengths)
-    return ModelInputs(mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags)
+    return ModelInputs(mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags, tag_weights)
 
 
 def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 
 import torch
+from torch import nn
 
 from relatum.config import Config
+from relatum.encoders.base import TextEncoder
 from relatum.encoders.resolve import expand_user, load_encoder, named_folder
+from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.words import WordVectors, read_word_vectors
 from relatum.errors import ConfigError
 from relatum.models.build import build_model
 from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData
+from relatum.training.optimisation import Group, encoder_groups
 
 
 def set_up_device(device: torch.device) -> None:
@@ -41,10 +45,18 @@ def with_absolute_paths(config: Config) -> Config:
 
 def make_model(data: TrainingData, config: Config, device: torch.device) -> tuple[Model, list[str]]:
     """A model with fresh weights, drawn by the seed, and what there is to say about it."""
-    remarks = []
+    remarks: list[str] = []
     wants_maps = config.table.attention_maps and config.table.kind != "none"
     vectors = _read_vectors(config.words.path)
-    encoder = load_encoder(config.encoder, wants_maps)
+    encoder: TextEncoder | None
+    if config.encoder.tuning == "frozen":
+        encoder = load_encoder(config.encoder, wants_maps)
+    else:
+        encoder = TunedEncoder.prepare(config, wants_maps)
+        sizes = [(one.numel(), one.requires_grad) for one in encoder.module.parameters()]
+        learned = sum(size for size, is_learned in sizes if is_learned)
+        what = "adapters beside" if config.encoder.tuning == "lora" else "all weights of"
+        remarks.append(f"{what} the encoder are learned, too: {learned:,} of {sum(n for n, _ in sizes):,} numbers")
     characters = find_characters(example.sentence.words for example in data.train)
     random.seed(config.training.seed)
     torch.manual_seed(config.training.seed)
@@ -53,6 +65,15 @@ def make_model(data: TrainingData, config: Config, device: torch.device) -> tupl
         unknown, total = model.words.unknown_share(example.sentence.words for example in data.train)
         remarks.append(f"{unknown:,} of {total:,} training words ({unknown / total:.1%}) have no vector")
     return model.to(device), remarks
+
+
+def learned_parts(model: Model) -> tuple[nn.Module, list[Group]]:
+    """All that is learned, or fixed beside it, as one module; and the weights of a tuned encoder with their rates."""
+    encoder, config = model.encoder, model.config
+    if not isinstance(encoder, TunedEncoder):
+        return model.network, []
+    groups = encoder_groups(encoder.by_depth(), config.encoder.tuning, config.training)
+    return nn.ModuleDict({"network": model.network, "encoder": encoder.module}), groups
 
 
 def _read_vectors(name: str | None) -> WordVectors | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 
 import torch
@@ -11,33 +12,54 @@ from relatum.errors import RelatumError
 from relatum.training.checkpoints import Checkpoint, hash_tensors
 from relatum.training.history import Progress
 from relatum.training.optimisation import Optimiser
+from relatum.training.processes import Processes
 from relatum.training.sampler import Sampler
 
-_WEIGHT, _ADAM, _RANDOM = "network/", "adam/", "random/"
+_WEIGHT, _ADAM, _RANDOM, _AVERAGE = "network/", "adam/", "random/", "average/"
 
 
-def capture(network: nn.Module, optimiser: Optimiser, sampler: Sampler, progress: Progress, fixed: str) -> Checkpoint:
-    """The state of a run between two updates; `fixed` is the network's `fixed_hash`."""
+def capture(
+    network: nn.Module,
+    optimiser: Optimiser,
+    sampler: Sampler,
+    progress: Progress,
+    fixed: str,
+    processes: Processes | None = None,
+) -> Checkpoint:
+    """The state of a run between two updates; `fixed` is the network's `fixed_hash`.
+
+    All processes must call it together: it holds the random numbers of each.
+    """
     tensors: dict[str, Tensor] = {}
     for name, parameter in _learned(network).items():
         tensors[_WEIGHT + name] = parameter
         for key, tensor in optimiser.adam.state[parameter].items():
             tensors[f"{_ADAM}{name}/{key}"] = tensor
-    tensors[f"{_RANDOM}cpu"] = torch.get_rng_state()
+    tensors |= {_AVERAGE + name: tensor for name, tensor in _averages(network, optimiser).items()}
     device = optimiser.parameters[0].device
+    states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
-        tensors[f"{_RANDOM}cuda"] = torch.cuda.get_rng_state(device)
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    for kind, state in states.items():
+        for number, found in enumerate([state] if processes is None else processes.gather(state)):
+            tensors[_random_key(kind, number)] = found
     record = {
         "progress": progress.to_dict(),
         "sampler": {"epoch": sampler.epoch, "position": sampler.position},
         "device": device.type,
+        "threads": torch.get_num_threads(),
         "fixed": fixed,
+        "python_random": random.getstate(),
     }
     return Checkpoint(progress.step, record, tensors)
 
 
 def restore(
-    checkpoint: Checkpoint, network: nn.Module, optimiser: Optimiser, say: Callable[[str], None]
+    checkpoint: Checkpoint,
+    network: nn.Module,
+    optimiser: Optimiser,
+    say: Callable[[str], None],
+    processes: Processes | None = None,
 ) -> tuple[Progress, dict[str, int]]:
     """Put a state back into a network and an optimiser made by the same settings; the rest is for the caller.
 
@@ -55,22 +77,52 @@ def restore(
             "data or relatum itself have changed since: start the run anew in another folder"
         )
     with torch.no_grad():
-        for name, tensor in current.items():
-            tensor.copy_(given[_WEIGHT + name])
+        for name, parameter in current.items():
+            parameter.copy_(given[_WEIGHT + name])
+        for name, average in _averages(network, optimiser).items():
+            average.copy_(given[_AVERAGE + name])
     _restore_adam(given, network, optimiser)
-    torch.set_rng_state(given[f"{_RANDOM}cpu"])
-    device = optimiser.parameters[0].device
-    if device.type == "cuda" and f"{_RANDOM}cuda" in given:
-        torch.cuda.set_rng_state(given[f"{_RANDOM}cuda"], device)
+    _restore_random(checkpoint, optimiser.parameters[0].device, processes, say)
+    return Progress.from_dict(checkpoint.record["progress"]), checkpoint.record["sampler"]
+
+
+def _restore_random(
+    checkpoint: Checkpoint, device: torch.device, processes: Processes | None, say: Callable[[str], None]
+) -> None:
+    given, number = checkpoint.tensors, 0 if processes is None else processes.number
+    if "python_random" in checkpoint.record:
+        version, numbers, gauss = checkpoint.record["python_random"]
+        random.setstate((version, tuple(numbers), gauss))
+    n_before = sum(name.startswith(f"{_RANDOM}cpu") for name in given)
+    n_now = 1 if processes is None else processes.n
+    if n_before != n_now:
+        say(f"the run had {n_before} processes and goes on with {n_now}, with other random numbers")
+    if processes is not None:
+        processes.seed(checkpoint.step)  # where there was no such process before
+    if _random_key("cpu", number) in given:
+        torch.set_rng_state(given[_random_key("cpu", number)])
+    if device.type == "cuda" and _random_key("cuda", number) in given:
+        torch.cuda.set_rng_state(given[_random_key("cuda", number)], device)
     if device.type != checkpoint.record["device"]:
         say(f"the run was on {checkpoint.record['device']} and goes on on {device.type}, with other random numbers")
-    return Progress.from_dict(checkpoint.record["progress"]), checkpoint.record["sampler"]
+    threads, now = checkpoint.record.get("threads"), torch.get_num_threads()
+    if device.type == "cpu" == checkpoint.record["device"] and threads not in (None, now):
+        say(
+            f"the number of threads was {threads} and is now {now}, so that the run's last digits may become others "
+            f"(OMP_NUM_THREADS={threads} keeps them)"
+        )
+
+
+def _random_key(kind: str, number: int) -> str:
+    """The name of the random numbers of a process."""
+    return f"{_RANDOM}{kind}" + (f"/{number}" if number else "")
 
 
 def _restore_adam(given: Mapping[str, Tensor], network: nn.Module, optimiser: Optimiser) -> None:
     states: dict[int, dict[str, Tensor]] = {}
-    for number, name in enumerate(_learned(network)):
-        prefix = f"{_ADAM}{name}/"
+    names = {parameter: name for name, parameter in _learned(network).items()}
+    for number, parameter in enumerate(optimiser.parameters):
+        prefix = f"{_ADAM}{names[parameter]}/"
         found = {key.removeprefix(prefix): tensor for key, tensor in given.items() if key.startswith(prefix)}
         if found:  # there is none before the first update
             states[number] = found
@@ -79,8 +131,16 @@ def _restore_adam(given: Mapping[str, Tensor], network: nn.Module, optimiser: Op
 
 
 def _learned(network: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are learned, shared ones once, in the order in which the optimiser has them."""
+    """The parameters that are learned, shared ones once."""
     return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+
+
+def _averages(network: nn.Module, optimiser: Optimiser) -> dict[str, Tensor]:
+    """The moving averages of the parameters, where there are any."""
+    if optimiser.average is None:
+        return {}
+    averages = dict(zip(optimiser.parameters, optimiser.average.tensors, strict=True))
+    return {name: averages[parameter] for name, parameter in _learned(network).items()}
 
 
 def fixed_hash(network: nn.Module) -> str:

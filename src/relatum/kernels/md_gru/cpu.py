@@ -7,6 +7,7 @@ import logging
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,6 +62,13 @@ class _Job(ctypes.Structure):
     )
 
 
+class CpuJob(NamedTuple):
+    """What the compiled code is asked for, and what must live until it is done."""
+
+    structure: ctypes.Structure
+    held: tuple[Tensor | None, ...]
+
+
 class CpuScanner:
     """See `fused.Scanner`. Threads are as many as torch has; results do not depend on their number."""
 
@@ -104,14 +112,20 @@ class CpuScanner:
 
     def layer(self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form) -> Tensor:
         """The states, (C, D, H), from the inputs, (C, X), without gradients: what is projected is never written out."""
+        states = _made(inputs, (inputs.shape[0], len(form.directions), form.spec.width(weights)), tables)
+        self._do("layer", self.layer_job(inputs, below, weights, tables, form, states))
+        return states
+
+    def layer_job(
+        self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form, states: Tensor
+    ) -> CpuJob:
+        """What `layer` asks for, with room for the states, which are zero outside the tables."""
         spec, width = form.spec, form.spec.width(weights)
-        states = _made(inputs, (inputs.shape[0], len(form.directions), width), tables)
         state_weight, input_weight = _aligned(weights.state), _aligned(weights.input)
         starts = {slot: state_weight[:, place * width :] for place, slot in enumerate(spec.slots)}
         tensors = {"inputs": inputs, "below": below, "states": states}
         tensors |= {"input_bias": weights.input_bias, "state_bias": weights.state_bias}
-        self._run(
-            "layer",
+        job = _make_job(
             starts[spec.recurrent[0]],
             tensors,
             tables,
@@ -122,7 +136,11 @@ class CpuScanner:
             input_row=input_weight.stride(1),
             input_width=inputs.shape[1],
         )
-        return states
+        return CpuJob(job.structure, (*job.held, input_weight))
+
+    def function(self, way: str, dtype: torch.dtype) -> Any:
+        """The compiled function for a way, forward, backward or layer."""
+        return getattr(_library(self._source, _DTYPES.index(dtype)), f"relatum_md_gru_{way}")
 
     def _run(
         self,
@@ -133,35 +151,44 @@ class CpuScanner:
         form: Form,
         **rest: int | None,
     ) -> None:
-        if recurrent.dtype not in _DTYPES:
-            raise RelatumError(f"the CPU scan does not compute in {recurrent.dtype}; choose from {_DTYPES}")
-        # What is made contiguous here lives until the call is over.
-        held = {name: None if one is None else one.contiguous() for name, one in tensors.items()}
-        tables = tables.to(torch.int32).contiguous()
-        spec = form.spec
-        job = _Job(
-            **{name: None if one is None else one.data_ptr() for name, one in held.items()},
-            **rest,
-            recurrent=recurrent.data_ptr(),
-            recurrent_direction=recurrent.stride(0),
-            recurrent_row=recurrent.stride(1),
-            tables=tables.data_ptr(),
-            n_sentences=tables.shape[0],
-            n_directions=len(form.directions),
-            width=recurrent.shape[2] // spec.n_parts,
-            n_slots=len(spec.slots),
-            n_lambdas=spec.n_lambdas,
-            slots=tuple(1 + PREDECESSORS.index(slot) if slot in spec.read else 0 for slot in spec.slots),
-            reads_up="up" in spec.read,
-            reads_left="left" in spec.read,
-            corners=tuple((one[0] == "s") + 2 * (one[1] == "e") for one in form.directions),
-            dtype=_DTYPES.index(recurrent.dtype),
-            n_threads=torch.get_num_threads(),
-            max_rows=_MAX_ROWS,
-            chunk_rows=_CHUNK_ROWS,
-        )
-        if getattr(_library(self._source, job.dtype), f"relatum_md_gru_{way}")(ctypes.byref(job)) != 0:
+        self._do(way, _make_job(recurrent, tensors, tables, form, **rest))
+
+    def _do(self, way: str, job: CpuJob) -> None:
+        if self.function(way, _DTYPES[job.structure.dtype])(ctypes.byref(job.structure)) != 0:
             raise MemoryError("the CPU scan found no memory for its buffers")
+
+
+def _make_job(
+    recurrent: Tensor, tensors: dict[str, Tensor | None], tables: Tensor, form: Form, **rest: int | None
+) -> CpuJob:
+    if recurrent.dtype not in _DTYPES:
+        raise RelatumError(f"the CPU scan does not compute in {recurrent.dtype}; choose from {_DTYPES}")
+    # What is made contiguous here lives as long as the job.
+    held = {name: None if one is None else one.contiguous() for name, one in tensors.items()}
+    tables = tables.to(torch.int32).contiguous()
+    spec = form.spec
+    job = _Job(
+        **{name: None if one is None else one.data_ptr() for name, one in held.items()},
+        **rest,
+        recurrent=recurrent.data_ptr(),
+        recurrent_direction=recurrent.stride(0),
+        recurrent_row=recurrent.stride(1),
+        tables=tables.data_ptr(),
+        n_sentences=tables.shape[0],
+        n_directions=len(form.directions),
+        width=recurrent.shape[2] // spec.n_parts,
+        n_slots=len(spec.slots),
+        n_lambdas=spec.n_lambdas,
+        slots=tuple(1 + PREDECESSORS.index(slot) if slot in spec.read else 0 for slot in spec.slots),
+        reads_up="up" in spec.read,
+        reads_left="left" in spec.read,
+        corners=tuple((one[0] == "s") + 2 * (one[1] == "e") for one in form.directions),
+        dtype=_DTYPES.index(recurrent.dtype),
+        n_threads=torch.get_num_threads(),
+        max_rows=_MAX_ROWS,
+        chunk_rows=_CHUNK_ROWS,
+    )
+    return CpuJob(job, (recurrent, tables, *held.values()))
 
 
 @cache

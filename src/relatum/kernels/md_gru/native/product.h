@@ -5,6 +5,8 @@
 // number of rows and columns, so results do not depend on how work is divided.
 #pragma once
 
+#include <algorithm>
+
 #include "simd.h"
 
 namespace relatum {
@@ -62,7 +64,9 @@ ALWAYS_INLINE V held(V value) {
     return value;
 }
 
-template <class Dot>
+// With `Ahead`, the panel that follows in memory is read into the cache while all rows pass by one: for weights that
+// are too many to stay there from call to call.
+template <class Dot, bool Ahead = false>
 class Panels {
    public:
     using Left = typename Dot::Left;
@@ -96,7 +100,14 @@ class Panels {
                     for (int i = begin; i < end; ++i)
                         for (int j = 0; j < width; j += lanes)
                             Dot::copy(weights + i * row_stride + columns[column] + j, to + (i - begin) * width + j);
-                else if (row_stride == 1)  // along the rows of what is read
+                else if (row_stride == 1 && Dot::per_step == 1)  // along the rows of what is read
+                    for (int j = 0; j < width; ++j) {
+                        const S* from = weights + (j < real ? columns[column + j] : 0);
+                        Element* at = to + j;
+                        for (int i = begin; i < end; ++i, at += width)
+                            *at = j < real ? Dot::element(from + i, 1, 1) : Element{};
+                    }
+                else if (row_stride == 1)
                     for (int j = 0; j < width; ++j)
                         for (int i = begin; i < end; ++i) copy(i, j);
                 else
@@ -147,33 +158,48 @@ class Panels {
         return n_rows * 8 <= most_wide ? 4 : n_rows * 4 <= most_wide ? 2 : 1;
     }
 
+    // What one group of rows reads ahead: its share of as many bytes as it multiplies with, some of them at each step.
+    struct Coming {
+        const char* start = nullptr;
+        int step = 0;
+
+        static Coming of(const Element* b, int size, int group, int n_groups, int length) {
+            const int64_t n_bytes = int64_t(size) * sizeof(Element), share = n_bytes / n_groups;
+            return {reinterpret_cast<const char*>(b) + n_bytes + share * group, int((share + length - 1) / length)};
+        }
+    };
+
     static void rows(const Element* a, int a_width, int m, int n_groups, const Element* b, int length, Sum* c,
                      int c_width, bool add, int at_once) {
         for (int group = 0; group < n_groups; ++group) {
             const int first = m * group / n_groups, n_rows = m * (group + 1) / n_groups - first;
             const Element* own = a + int64_t(first) * a_width;
-            choose<most_rows>(n_rows, own, a_width, b, length, c + int64_t(first) * c_width, c_width, add, at_once);
+            const Coming coming = Ahead ? Coming::of(b, length * panel * std::max(at_once, 1), group, n_groups, length)
+                                        : Coming{};
+            choose<most_rows>(n_rows, own, a_width, b, length, c + int64_t(first) * c_width, c_width, add, at_once,
+                              coming);
         }
     }
 
     template <int R>
     static ALWAYS_INLINE void choose(int n_rows, const Element* a, int a_width, const Element* b, int length, Sum* c,
-                                     int c_width, bool add, int at_once) {
+                                     int c_width, bool add, int at_once, Coming coming) {
         if constexpr (R > 0) {
-            if (n_rows != R) return choose<R - 1>(n_rows, a, a_width, b, length, c, c_width, add, at_once);
+            if (n_rows != R) 
+                return choose<R - 1>(n_rows, a, a_width, b, length, c, c_width, add, at_once, coming);
             if constexpr (R * 8 <= most_wide)
-                if (at_once == 4) return kernel<R, 2, 4>(a, a_width, b, length, c, c_width, add);
+                if (at_once == 4) return kernel<R, 2, 4>(a, a_width, b, length, c, c_width, add, coming);
             if constexpr (R * 4 <= most_wide)
-                if (at_once == 2) return kernel<R, 2, 2>(a, a_width, b, length, c, c_width, add);
-            if (at_once == 1) return kernel<R, 2, 1>(a, a_width, b, length, c, c_width, add);
-            kernel<R, 1, 1>(a, a_width, b, length, c, c_width, add);
+                if (at_once == 2) return kernel<R, 2, 2>(a, a_width, b, length, c, c_width, add, coming);
+            if (at_once == 1) return kernel<R, 2, 1>(a, a_width, b, length, c, c_width, add, coming);
+            kernel<R, 1, 1>(a, a_width, b, length, c, c_width, add, coming);
         }
     }
 
     // R rows by P panels of V vectors, all sums in registers.
     template <int R, int V, int P>
     static __attribute__((noinline)) void kernel(const Element* a, int64_t a_width, const Element* b, int length,
-                                                 Sum* c, int64_t c_width, bool add) {
+                                                 Sum* c, int64_t c_width, bool add, Coming coming) {
         Vec<Sum> sums[R][P * V];
         const int64_t panel_size = int64_t(length) * V * lanes;
 #pragma GCC unroll 16
@@ -182,6 +208,10 @@ class Panels {
             for (int v = 0; v < P * V; ++v)
                 sums[r][v] = Vec<Sum>{};
         for (int i = 0; i < length; ++i) {
+            if constexpr (Ahead) {
+                __builtin_prefetch(coming.start, 0, 2);
+                coming.start += coming.step;
+            }
             // Whichever operand is used more often stays in registers; a compiler would rather read it again.
             if constexpr (P == 1) {
                 typename Dot::Right right[V];

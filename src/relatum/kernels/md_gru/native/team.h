@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstdint>
 
 namespace relatum {
 
@@ -47,6 +48,17 @@ class Barrier {
    private:
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<int> round_{0};
+};
+
+// One of the threads that work on the same task.
+struct Team {
+    int member = 0, members = 1;
+    Barrier* barrier = nullptr;
+
+    void meet() const { barrier->wait(members); }
+    // The member's share of so many things.
+    int begin(int64_t count) const { return count * member / members; }
+    int end(int64_t count) const { return count * (member + 1) / members; }
 };
 
 // Calls visit(task, team, member, members) so that every task is visited by all members of one team.

@@ -11,6 +11,7 @@ from relatum.evaluation.metrics import Scores
 from relatum.training.corpus import TrainingData
 
 _TASKS = {"entities": "entities", "relations": "relations (RE)", "relations_strict": "relations, strict (RE+)"}
+_TUNING = {"frozen": "frozen", "lora": "with adapters that were trained, LoRA", "full": "all its weights trained, too"}
 
 
 def make_card(
@@ -19,7 +20,7 @@ def make_card(
     """The card as Markdown; `scores` are by part, as far as they are known."""
     schema = data.schema
     changed = [key for key in list_keys(config) if key.value != key.default]
-    encoder = f"`{config.encoder.name}` (frozen)" if config.encoder.kind != "none" else "none"
+    encoder = f"`{config.encoder.name}` ({_TUNING[config.encoder.tuning]})" if config.encoder.kind != "none" else "none"
     return "\n".join(
         [
             f"# A model for {', '.join(schema.relation_names) or 'entities'}",

@@ -1,0 +1,89 @@
+"""Several runs of `relatum train`: started, taken up again, and their scores shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from relatum.cli.train import Call
+    from relatum.config import Config
+    from relatum.training.corpus import FoldChoice
+
+Jobs = int | Literal["auto"] | None
+
+
+def read_jobs(text: str | None) -> Jobs:
+    """The value of --jobs."""
+    if text is None or text == "auto":
+        return text  # type: ignore[return-value]
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"--jobs {text}: expected a number from 1, or auto")
+    return int(text)
+
+
+def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs) -> None:
+    """Make the folder of the runs, with nothing trained yet."""
+    from relatum.cli.console import say
+    from relatum.cli.train import settle
+    from relatum.config import load_config
+    from relatum.training.corpus import FoldChoice, load_training_data, make_fold_lists
+    from relatum.training.folder import RunFolder
+    from relatum.training.runs.plan import start_runs
+
+    options = {"--runs": n_runs, "--folds": folds, "--jobs": jobs}
+    chosen: int | Path | FoldChoice | None = None
+    if call.fold is not None:
+        chosen = FoldChoice.parse(call.fold)
+    elif folds is not None:
+        chosen = int(folds) if folds.isdecimal() else Path(folds)
+        if isinstance(chosen, Path) and not chosen.is_file():
+            raise typer.BadParameter(f"--folds {folds}: expected a number from 2, or a JSON file of lists")
+    RunFolder(call.out).check_new()
+    config = load_config(call.config, call.overrides)
+    first = FoldChoice(chosen, 1) if isinstance(chosen, Path) else chosen
+    if isinstance(first, int):
+        lists = make_fold_lists(call.data, first, config.training.seed, call.format)
+        first = FoldChoice(Path("folds.json"), 1, lists)
+    settled = settle(call, load_training_data(call.data, config, call.format, first))
+    start_runs(
+        call.out,
+        call.data,
+        settled,
+        format=call.format,
+        n_runs=n_runs or 1,
+        folds=chosen,
+        device=call.device,
+        jobs=jobs if isinstance(jobs, int) else None,
+        command=call.command(*(str(w) for name, value in options.items() if value is not None for w in (name, value))),
+        arguments=[*call.arguments(), *_chosen(config, settled)],
+        say=say,
+    )
+
+
+def _chosen(given: Config, settled: Config) -> list[str]:
+    """What was chosen for all runs alike, as a run by itself must be told, which would choose for its own data."""
+    from relatum.config import list_keys
+
+    pairs = zip(list_keys(given), list_keys(settled), strict=True)
+    changed = [f"{new.name}={new.value}" for old, new in pairs if old.value != new.value]
+    return [word for setting in ("training.sizes=given", *changed) for word in ("--set", setting)] if changed else []
+
+
+def complete_several(path: Path, device: str | None = None, jobs: Jobs = None) -> None:
+    """Go on until all runs have ended, and show their scores; the exit status is 1 where some failed."""
+    from relatum.cli.console import printable, results, say
+    from relatum.training.runs.parallel import complete_runs
+    from relatum.training.runs.summary import show_results
+
+    record = complete_runs(path, device=device, jobs=jobs)
+    if record["runs"]:
+        show_results(results(), record)
+    print(printable(f"scores, mean and standard deviation: {path / 'results.json'}"))
+    for run in record["missing"]:
+        say(f"{run['name']} failed: {run['message']}\nall that it said: {path / run['log']}")
+    if record["missing"]:
+        say(f"when the cause is mended: relatum train --resume {path}")
+        raise typer.Exit(1)

@@ -1,0 +1,109 @@
+"""`relatum tune`: better settings, by search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from relatum.cli.config import ConfigFile, Override
+from relatum.cli.train import Call, Device, settle
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from relatum.training.search.trials import TrialReport
+
+
+def tune(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A folder with train and dev (or valid), or a file, as for train.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of the search; the same one again goes on with it.")
+    ],
+    trials: Annotated[int, typer.Option(min=1, metavar="N", help="How many settings are tried in all.")] = 20,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.0, metavar="MIN", help="Begin nothing new after so many minutes.")
+    ] = None,
+    config: ConfigFile = None,
+    override: Override = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set training.seed=N.")] = None,
+    device: Device = None,
+) -> None:
+    """Search for better settings by their scores on dev; test is not read.
+
+    Each trial is a run with other values for a few keys, which are said at the start; those given by --set are left as
+    they are. The first trial has the settings that train would have, and poor trials are ended early. DIR/best.toml has
+    the best settings so far, for train --config. Ctrl-C or a crash loses the trial under way: the same command goes on.
+    """
+    from relatum.cli.console import printable, results, say
+    from relatum.config import load_config
+    from relatum.extractor.device import choose_device
+    from relatum.training.corpus import load_training_data
+    from relatum.training.folder import RunRecord
+    from relatum.training.loop import TrainingStopped
+    from relatum.training.monitor import TerminalMonitor
+    from relatum.training.search.trials import Search
+
+    overrides = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
+    call = Call(data, out, config, overrides, from_, device or "auto", None)
+    loaded = load_training_data(data, load_config(config, overrides), from_, with_test=False)
+    record = RunRecord(
+        config=settle(call, loaded),
+        data=str(data.absolute()),
+        format=from_,
+        fold=None,
+        device=call.device,
+        command=call.command().replace("relatum train", "relatum tune", 1),
+        fingerprint=loaded.fingerprint(),
+    )
+    search = Search(out, loaded, record, [text.partition("=")[0].strip() for text in overrides], say)
+    say(
+        "trials are chosen by their scores on dev; test is not read. The space:\n  "
+        + "\n  ".join(map(str, search.space))
+    )
+
+    def ended(report: TrialReport) -> None:
+        say(
+            f"trial {report.number}: {report.state}, {_percent(report.score)} on dev; "
+            f"{len(search.reports())} of {trials} trials are made"
+        )
+
+    try:
+        best = search.run(trials, timeout, choose_device(call.device), TerminalMonitor, ended)
+    except TrainingStopped as stopped:
+        say(str(stopped))
+        raise typer.Exit(130) from None
+    results().print(_table(search.reports(), best))
+    print(printable(f"best: trial {best.number}, {_percent(best.score)} on dev\nsettings: {search.best_settings}"))
+    print(printable(f"use them: relatum train {data} --config {search.best_settings}"))
+
+
+def _percent(score: float | None) -> str:
+    return "–" if score is None else f"{100 * score:.2f}"
+
+
+def _table(reports: list[TrialReport], best: TrialReport) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title="trials (mean of entity and relation F1 on dev)", box=box.SIMPLE_HEAD, title_justify="left")
+    keys = list(best.values)
+    for name in (
+        "trial",
+        "dev",
+        "state",
+        "step",
+        *(key.rpartition(".")[2] if "width" not in key else key for key in keys),
+    ):
+        table.add_column(name, justify="left" if name == "state" else "right")
+    for report in sorted(reports, key=lambda one: (-(one.score or 0.0), one.number)):
+        values = [f"{value:.3g}" if isinstance(value := report.values.get(key), float) else str(value) for key in keys]
+        step = "–" if report.step is None else f"{report.step:,}"
+        table.add_row(str(report.number), _percent(report.score), report.state, step, *values)
+    return table

@@ -1,0 +1,103 @@
+"""Adapters of low rank (LoRA) beside the linear layers of an encoder, in the files that `peft` has for them.
+
+They are trained through `peft`, and used without it: what they add to an encoder is a change of its weights, so that a
+tuned encoder computes as fast as a frozen one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from relatum.config import EncoderConfig
+from relatum.encoders.hashing import ADAPTER_SETTINGS as SETTINGS
+from relatum.encoders.hashing import ADAPTER_WEIGHTS as WEIGHTS
+from relatum.errors import ConfigError, MissingExtraError, RelatumError
+
+_PREFIX = "base_model.model."
+_A, _B = ".lora_A.weight", ".lora_B.weight"
+_OTHER_KINDS = ("use_dora", "use_rslora", "fan_in_fan_out", "lora_bias", "rank_pattern", "alpha_pattern")
+"""Settings of `peft` with which an adapter means something else."""
+
+
+def add_adapters(model: nn.Module, config: EncoderConfig) -> None:
+    """Put new adapters, which change nothing yet, beside linear layers of a model, whose own weights are frozen."""
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise MissingExtraError('encoder.tuning = "lora"', "train") from error
+    settings = LoraConfig(
+        r=config.lora_rank,
+        lora_alpha=config.lora_alpha,  # type: ignore[arg-type]  # it is only ever divided
+        lora_dropout=config.lora_dropout,
+        target_modules=_targets(model, config.lora_modules),
+        base_model_name_or_path=config.name,
+    )
+    inject_adapter_in_model(settings, model)
+
+
+def _targets(model: nn.Module, wanted: Sequence[str] | None) -> list[str]:
+    """The names of the linear layers that get adapters."""
+    names = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)]
+    if wanted is None:
+        names = [name for name in names if "embedding" not in name]
+        if not names:
+            raise RelatumError('the encoder has no linear layers for adapters; set encoder.tuning to "full"')
+        return names
+    for one in wanted:
+        if not any(_ends_with(name, one) for name in names):
+            known = ", ".join(dict.fromkeys(".".join(name.split(".")[-2:]) for name in names))
+            raise ConfigError(f"encoder.lora_modules: the encoder has no linear layer {one!r}; it has {known}")
+    return [name for name in names if any(_ends_with(name, one) for one in wanted)]
+
+
+def _ends_with(name: str, end: str) -> bool:
+    return name == end or name.endswith(f".{end}")
+
+
+def save_adapters(model: nn.Module, folder: Path, dtype: torch.dtype) -> None:
+    """Write the adapters of a model to a folder, which `peft` can read, too."""
+    from peft import get_peft_model_state_dict
+
+    weights = get_peft_model_state_dict(model, save_embedding_layers=False)
+    stored = {_PREFIX + name: value.detach().to("cpu", dtype).contiguous() for name, value in weights.items()}
+    save_file(stored, folder / WEIGHTS, metadata={"format": "pt"})
+    settings: Any = model.peft_config
+    settings["default"].save_pretrained(str(folder))
+
+
+def read_changes(folder: Path) -> dict[str, Tensor]:
+    """What the adapters of a folder add to the weights of an encoder, by the names of these, in float32."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        weights = load_file(folder / WEIGHTS)
+        kind, scale = settings["peft_type"], settings["lora_alpha"] / settings["r"]
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, SafetensorError) as error:
+        raise RelatumError(f"{folder}: the adapters of the encoder cannot be read ({error})") from error
+    other = next((key for key in _OTHER_KINDS if settings.get(key)), None)
+    if kind != "LORA" or other:
+        raise RelatumError(f"{folder / SETTINGS}: expected plain LoRA adapters, found {other or kind}")
+    downs, ups = ({n.removesuffix(end): value for n, value in weights.items() if n.endswith(end)} for end in (_A, _B))
+    if not downs or downs.keys() != ups.keys() or len(weights) != 2 * len(downs):
+        raise RelatumError(f"{folder / WEIGHTS}: expected the two matrices of each adapter, and nothing else")
+    return {
+        f"{name.removeprefix(_PREFIX)}.weight": scale * (ups[name].float() @ down.float())
+        for name, down in downs.items()
+    }
+
+
+def check_change(name: str, change: Tensor, weight: Tensor | None, folder: Path) -> None:
+    """Refuse a change of a weight that the encoder has not, or not in that shape."""
+    if weight is None or weight.shape != change.shape:
+        found = "no such weight" if weight is None else f"one of the shape {tuple(weight.shape)}"
+        raise RelatumError(
+            f"{folder}: the adapters are of another encoder: they change {name} of the shape {tuple(change.shape)}, "
+            f"and the encoder has {found}"
+        )

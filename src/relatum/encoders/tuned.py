@@ -1,0 +1,166 @@
+"""An encoder that is trained with the network: adapters beside its linear layers (LoRA), or all its weights.
+
+While training it is a model of the `transformers` library, whatever its kind. What is saved is read as a frozen encoder
+(`huggingface.py`), adapters as part of its weights.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import Parameter
+from torch.overrides import TorchFunctionMode
+
+from relatum.config import Config
+from relatum.encoders.adapters import add_adapters, save_adapters
+from relatum.encoders.backbone import Backbone, LayerOutput
+from relatum.encoders.base import EncoderOutput
+from relatum.encoders.hashing import encoder_files, encoder_weights
+from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.encoders.pieces import PieceTokenizer
+from relatum.encoders.resolve import find_encoder
+
+WEIGHTS = "model.safetensors"
+
+
+class TunedEncoder(HuggingFaceEncoder):
+    """A Hugging Face encoder whose weights, or adapters, are learned; its own dropout is on where gradients are.
+
+    Dropout also falls upon the attention maps: they are what the layers have used.
+    """
+
+    def __init__(self, backbone: Backbone, model: nn.Module, config: Config, want_maps: bool, folder: Path) -> None:
+        super().__init__(backbone, PieceTokenizer.load(folder), config.encoder, want_maps, folder)
+        self._model = model
+        self._dtype = torch.bfloat16 if config.training.precision == "bf16" else None
+
+    @classmethod
+    def prepare(cls, config: Config, want_maps: bool) -> TunedEncoder:
+        """The encoder that the settings name, on the CPU; new adapters are drawn by the seed and by nothing else."""
+        from relatum.encoders.automodel import load_automodel
+
+        folder = find_encoder(config.encoder.name)
+        backbone = load_automodel(folder, want_maps)
+        model = backbone.model
+        if isinstance(getattr(model, "pooler", None), nn.Module):
+            model.pooler = nn.Identity()  # nothing reads what it makes, and published weights often lack it
+        if config.encoder.tuning == "lora":
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(config.training.seed)
+                add_adapters(model, config.encoder)
+        else:
+            model.requires_grad_(True)
+        if config.encoder.gradient_checkpointing:
+            for layer in _find_layers(model, backbone.n_layers):
+                layer.forward = _computed_twice(layer.forward)
+        return cls(backbone, model, config, want_maps, folder)
+
+    @property
+    def module(self) -> nn.Module:
+        """All its weights, learned or not."""
+        return self._model
+
+    @property
+    def fingerprint(self) -> str:
+        """No hash of features, which change with every update; it is that of no frozen encoder."""
+        return f"tuned {super().fingerprint}"
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+        self._model.eval()
+        return super().encode(sentences)
+
+    def learn(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+        """As `encode`, with gradients and dropout."""
+        self._model.train()
+        return self._encode(sentences)
+
+    def by_depth(self) -> list[list[Parameter]]:
+        """The weights that are learned: those of the embeddings, of each layer, and last of what is above all layers.
+
+        Layers that share their weights are all above.
+        """
+        layers = _find_layers(self._model, self._backbone.n_layers)
+        if len(layers) != self._backbone.n_layers:
+            layers = [nn.Identity()] * self._backbone.n_layers
+        depths = {id(one): depth for depth, layer in enumerate(layers, 1) for one in layer.parameters()}
+        found: list[list[Parameter]] = [[] for _ in range(len(layers) + 2)]
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad:
+                otherwise = 0 if "embedding" in name else len(layers) + 1
+                found[depths.get(id(parameter), otherwise)].append(parameter)
+        return found
+
+    def save(self, folder: Path, dtype: torch.dtype) -> None:
+        """Write what was learned: the files of adapters, or those of the whole encoder."""
+        if self._config.tuning == "lora":
+            save_adapters(self._model, folder, dtype)
+            return
+        weights = self._model.state_dict()
+        stored = {
+            name: value.detach().to("cpu", dtype if value.is_floating_point() else value.dtype).clone()
+            for name, value in weights.items()
+        }
+        save_file(stored, folder / WEIGHTS, metadata={"format": "pt"})
+        left = {*encoder_weights(self.folder), self.folder / f"{WEIGHTS}.index.json"}
+        for file in encoder_files(self.folder):
+            if file not in left:
+                shutil.copyfile(file, folder / file.name)
+
+    def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
+        if not torch.is_grad_enabled():
+            return super()._layers(pieces, mask)
+        with _precision(self.device, self._dtype):
+            layers = list(super()._layers(pieces, mask))
+        if self._config.attention_gradients:
+            return layers
+        return [LayerOutput(hidden, None if maps is None else maps.detach()) for hidden, maps in layers]
+
+
+def _find_layers(model: nn.Module, n_layers: int) -> list[nn.Module]:
+    """The layers of a transformer, by themselves; fewer where they share their weights."""
+    lists = [list(part) for part in model.modules() if isinstance(part, nn.ModuleList)]
+    return next((one for one in lists if len(one) == n_layers), lists[0] if lists else [])
+
+
+def _computed_twice(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer that keeps what it read instead of all that it made, and makes it again for its gradients.
+
+    The library offers this for some models and not for others, such as MPNet.
+    """
+
+    from torch.utils.checkpoint import checkpoint  # nobody else waits for it
+
+    def again(*arguments: Any, **named: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*arguments, **named)
+        return checkpoint(forward, *arguments, use_reentrant=False, **named)
+
+    return again
+
+
+@contextmanager
+def _precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
+    """Within the block, products in half precision; norms, softmax and the sums between layers are in float32."""
+    if dtype is None:
+        yield
+        return
+    with torch.autocast(device.type, dtype), _WideSoftmax():
+        yield
+
+
+class _WideSoftmax(TorchFunctionMode):
+    """Softmax in float32: autocast sees to it on a GPU, and not on a CPU."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        named = named or {}
+        if function in (torch.softmax, torch.nn.functional.softmax, Tensor.softmax):
+            scores, *rest = arguments
+            return function(scores.float(), *rest, **named)
+        return function(*arguments, **named)

@@ -1,0 +1,1 @@
+"""A frozen transformer in compiled code."""

@@ -1,0 +1,270 @@
+"""A BERT on a CPU: from pieces to the vectors of words and the attention between them, in one call of compiled code.
+
+See `native/encoder.cpp`. At one sentence at a time most of what plain torch takes is not arithmetic: there are two
+hundred small operations in a BERT of six layers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from relatum.errors import RelatumError
+from relatum.kernels.compile import CompileError, Source, can_load, load
+from relatum.kernels.linear import cpu as split
+from relatum.kernels.linear.structures import Dense, Norm
+from relatum.kernels.threads import share_threads
+
+_log = logging.getLogger(__name__)
+
+_KERNELS = Path(__file__).parent.parent
+SOURCE = Source(
+    _KERNELS / "encoder/native", "encoder.cpp", shared=(_KERNELS / "linear/native", _KERNELS / "md_gru/native")
+)
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+_ALIGNMENT = 64
+_MAX_ROWS = 128
+"""Pieces that go through all layers together: what is between the layers stays in the second cache."""
+
+
+class NormWeights(NamedTuple):
+    """Those of a layer norm."""
+
+    weight: Tensor
+    bias: Tensor
+    epsilon: float
+
+
+class DenseWeights(NamedTuple):
+    """Those of a linear layer: (outputs, inputs) and (outputs)."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+class LayerWeights(NamedTuple):
+    """Those of a layer; the projection makes queries, keys and values, in this order."""
+
+    projection: DenseWeights
+    output: DenseWeights
+    attention_norm: NormWeights
+    inner: DenseWeights
+    outer: DenseWeights
+    norm: NormWeights
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderWeights:
+    """Those of a BERT, float32 but for the pieces, which may be of a half type."""
+
+    pieces: Tensor
+    """(vocabulary, width)"""
+    positions: Tensor
+    """(positions, width), with what is added to every piece."""
+    norm: NormWeights
+    layers: Sequence[LayerWeights]
+    n_attention_heads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is wanted of the layers."""
+
+    n_kept: int
+    """The mean of the last layers, so many; or, where it is 0, the embeddings and all layers side by side."""
+    first_piece: bool
+    """A word's vector is that of its first piece, not the mean of all."""
+    mean_attention: bool
+    """What a word attends to is the mean over its pieces, not the sum."""
+    want_maps: bool
+
+
+@cache
+def is_available(source: Source = SOURCE) -> bool:
+    """Whether the code can run here; says so where it could and cannot be made after all. The first time it is made."""
+    if not can_load(source)[0]:
+        return False
+    try:
+        _library(source)
+    except CompileError as error:
+        _log.warning("the encoder is computed in plain torch, which is slower: %s", error)
+        return False
+    return True
+
+
+class PackedEncoder:
+    """A BERT whose weights were put in order; later changes of them are not seen.
+
+    With `splits`, products are made of several in bfloat16, see `kernels/linear`.
+    """
+
+    def __init__(self, weights: EncoderWeights, splits: bool = False, source: Source = SOURCE) -> None:
+        _check(weights)
+        self.splits = splits
+        self._library = _library(source)
+        self._held: list[Tensor] = []  # what the structures point to
+        self._width, self._n_layers = weights.pieces.shape[1], len(weights.layers)
+        self._inner_width = weights.layers[0].inner.weight.shape[0] if weights.layers else 0
+        self._n_heads, self._dtype = weights.n_attention_heads, _DTYPES.index(weights.pieces.dtype)
+        self._n_pieces, self._n_positions = len(weights.pieces), len(weights.positions)
+        self._pieces, self._positions = self._hold(weights.pieces), self._hold(weights.positions)
+        self._norm = self._hold_norm(weights.norm)
+        self._room = self._make_room(
+            [one for layer in weights.layers for one in layer if isinstance(one, DenseWeights)]
+        )
+        self._layers = (_Layer * self._n_layers)(
+            *(
+                _Layer(
+                    *map(self._pack, (layer.projection, layer.output, layer.inner, layer.outer)),
+                    *map(self._hold_norm, (layer.attention_norm, layer.norm)),
+                )
+                for layer in weights.layers
+            )
+        )
+
+    def read(
+        self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
+    ) -> tuple[Tensor, Tensor | None]:
+        """(batch, words, width) and (batch, words, words, maps), zero where a sentence is shorter than the longest.
+
+        Of each sentence there are its pieces, and where in them its words begin, with the place behind the last one;
+        every word has a piece, and the words follow each other. Threads are as many as torch has; results do not depend
+        on their number.
+        """
+        n_batch, n_words = len(pieces), [len(one) - 1 for one in words]
+        longest, n_maps = max(n_words), self._n_layers * self._n_heads
+        starts = np.zeros(n_batch + 1, dtype=np.int32)
+        starts[1:] = np.cumsum([len(one) for one in pieces])
+        rows = np.array([piece for one in pieces for piece in one], dtype=np.int32)
+        begins = np.array([place for one in words for place in one], dtype=np.int32)
+        lengths = np.array(n_words, dtype=np.int32)
+        self._check_pieces(rows, max(map(len, pieces)))
+        make = torch.empty if min(n_words) == longest else torch.zeros
+        n_mixed = 1 if reading.n_kept else self._n_layers + 1
+        vectors = make(n_batch, longest, n_mixed * self._width)
+        maps = make(n_batch, longest, longest, n_maps) if reading.want_maps else None
+        job = _Job(
+            pieces=self._pieces,
+            positions=self._positions,
+            norm=self._norm,
+            layers=ctypes.addressof(self._layers),
+            rows=rows.ctypes.data,
+            starts=starts.ctypes.data,
+            words=begins.ctypes.data,
+            n_words=lengths.ctypes.data,
+            vectors=vectors.data_ptr(),
+            maps=None if maps is None else maps.data_ptr(),
+            dtype=self._dtype,
+            n_sentences=n_batch,
+            most_words=longest,
+            width=self._width,
+            inner_width=self._inner_width,
+            n_layers=self._n_layers,
+            n_heads=self._n_heads,
+            n_kept=reading.n_kept,
+            first_piece=reading.first_piece,
+            mean_attention=reading.mean_attention,
+            splits=self.splits,
+            n_threads=torch.get_num_threads(),
+            max_rows=_MAX_ROWS,
+        )
+        failure = self._library.relatum_encoder(ctypes.byref(job))
+        if failure == 2:
+            raise RelatumError("products of the encoder cannot be split: this process may not use a matrix unit")
+        if failure:
+            raise MemoryError("the encoder found no memory for its buffers")
+        return vectors, maps
+
+    def _check_pieces(self, rows: np.ndarray[tuple[int, ...], np.dtype[np.int32]], most: int) -> None:
+        """What is wrong here would read memory that is not ours."""
+        if most > self._n_positions or (len(rows) and not 0 <= rows.min() <= rows.max() < self._n_pieces):
+            raise RelatumError(
+                f"a sentence of {most} pieces up to number {rows.max(initial=0)}: the encoder has {self._n_positions} "
+                f"positions and {self._n_pieces} pieces"
+            )
+
+    def _hold(self, values: Tensor) -> int:
+        self._held.append(values.detach().contiguous())
+        return self._held[-1].data_ptr()
+
+    def _hold_norm(self, norm: NormWeights) -> Norm:
+        return Norm(self._hold(norm.weight), self._hold(norm.bias), norm.epsilon)
+
+    def _make_room(self, layers: Sequence[DenseWeights]) -> Tensor:
+        """For the weights of all products, one after the other, in large pages of memory where the system has them."""
+        sizes = [self._n_bytes(layer.weight) for layer in layers]
+        room = torch.empty(sum(sizes) + _ALIGNMENT, dtype=torch.uint8)
+        self._library.relatum_encoder_advise(room.data_ptr(), room.nbytes)
+        return room[-room.data_ptr() % _ALIGNMENT :]
+
+    def _n_bytes(self, weight: Tensor) -> int:
+        width, depth = weight.shape
+        n_bytes: int = self._library.relatum_encoder_packed_bytes(depth, width, self.splits)
+        return -(-n_bytes // _ALIGNMENT) * _ALIGNMENT
+
+    def _pack(self, layer: DenseWeights) -> Dense:
+        width, depth = layer.weight.shape
+        packed, self._room = self._room.split((size := self._n_bytes(layer.weight), len(self._room) - size))
+        if self.splits:
+            tiles = split.pack(layer.weight).tiles.view(torch.uint8)
+            packed[: len(tiles)] = tiles
+        else:
+            weight = layer.weight.detach().contiguous()
+            self._library.relatum_encoder_pack(weight.data_ptr(), depth, width, packed.data_ptr())
+        return Dense(self._hold(packed), self._hold(layer.bias), depth, width)
+
+
+def _check(weights: EncoderWeights) -> None:
+    dense = [part for layer in weights.layers for part in layer if isinstance(part, DenseWeights)]
+    norms = [weights.norm, *(part for layer in weights.layers for part in layer if isinstance(part, NormWeights))]
+    wide = [weights.positions, *(one for part in dense for one in part), *(one for part in norms for one in part[:2])]
+    if weights.pieces.dtype not in _DTYPES or any(one.dtype != torch.float32 or not one.is_cpu for one in wide):
+        raise RelatumError("an encoder in compiled code has weights of float32 on the CPU; move and cast it first")
+    if weights.pieces.shape[1] % weights.n_attention_heads:
+        raise RelatumError(
+            f"a width of {weights.pieces.shape[1]} cannot be divided among {weights.n_attention_heads} attention heads"
+        )
+
+
+class _Layer(ctypes.Structure):
+    """As `EncoderLayer` in `native/encoder.cpp`."""
+
+    _fields_ = (
+        *((name, Dense) for name in ("projection", "output", "inner", "outer")),
+        ("attention_norm", Norm),
+        ("norm", Norm),
+    )
+
+
+class _Job(ctypes.Structure):
+    """As `EncoderJob` in `native/encoder.cpp`."""
+
+    _fields_ = (
+        ("pieces", ctypes.c_void_p),
+        ("positions", ctypes.c_void_p),
+        ("norm", Norm),
+        *((name, ctypes.c_void_p) for name in ("layers", "rows", "starts", "words", "n_words", "vectors", "maps")),
+        *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "most_words", "width", "inner_width")),
+        *((name, ctypes.c_int32) for name in ("n_layers", "n_heads", "n_kept", "first_piece", "mean_attention")),
+        *((name, ctypes.c_int32) for name in ("splits", "n_threads", "max_rows")),
+    )
+
+
+@cache
+def _library(source: Source) -> ctypes.CDLL:
+    library = load(source)
+    library.relatum_encoder_pack.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+    library.relatum_encoder_packed_bytes.restype = ctypes.c_int64
+    library.relatum_encoder_advise.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    share_threads(library)
+    return library

@@ -1,0 +1,22 @@
+"""What compiled code is told of layers; whoever makes these holds the tensors that they point to."""
+
+from __future__ import annotations
+
+import ctypes
+
+
+class Dense(ctypes.Structure):
+    """As in `native/dense.h`."""
+
+    _fields_ = (
+        ("weights", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("depth", ctypes.c_int32),
+        ("width", ctypes.c_int32),
+    )
+
+
+class Norm(ctypes.Structure):
+    """As in `native/rows.h`."""
+
+    _fields_ = (("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p), ("epsilon", ctypes.c_float))

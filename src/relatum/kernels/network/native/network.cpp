@@ -1,0 +1,58 @@
+// Parts of the network that are many small operations in plain torch, each in one call, without gradients.
+
+#include "characters.h"
+#include "pairing.h"
+#include "sequence.h"
+
+using relatum::bfloat16;
+
+// All that compute return zero, or one where there is no memory.
+extern "C" {
+// A table-sequence layer; `_Layer` in stack.py has the same fields. The scan is that of md_gru/native/scan.cpp.
+struct StackLayer {
+    const PairingJob* pairing;
+    const void* scan;
+    const SequenceJob* sequence;
+};
+
+void relatum_use_threads(void* parallel, void* count, void* index) {
+    relatum::threads = {reinterpret_cast<decltype(relatum::Threads::parallel)>(parallel),
+                        reinterpret_cast<int (*)()>(count), reinterpret_cast<int (*)()>(index)};
+}
+// Whether tables may be of bfloat16: where the code is for a matrix unit, the system must let this process use it.
+int relatum_network_allowed() {
+#if defined(RELATUM_TILES)
+    return relatum::tiles_allowed();
+#else
+    return 1;
+#endif
+}
+int64_t relatum_dense_packed_bytes(int depth, int width) { return relatum::PlainRows::packed_bytes(depth, width); }
+// Packs weights, (width, depth).
+void relatum_dense_pack(const float* weights, int depth, int width, float* packed) {
+    relatum::PlainRows::pack(weights, depth, width, packed);
+}
+int64_t relatum_pairing_packed_bytes(int depth, int width, int dtype) {
+    return dtype ? relatum::Pairing<bfloat16>::packed_bytes(depth, width)
+                 : relatum::Pairing<float>::packed_bytes(depth, width);
+}
+// Packs weights of `dtype`, (width, depth), for the second step of a pairing.
+void relatum_pairing_pack(const void* weights, int depth, int width, int dtype, void* packed) {
+    if (dtype)
+        relatum::Pairing<bfloat16>::pack(static_cast<const bfloat16*>(weights), depth, width, packed);
+    else
+        relatum::Pairing<float>::pack(static_cast<const float*>(weights), depth, width, packed);
+}
+int relatum_pairing(const PairingJob* job) {
+    return job->dtype ? !relatum::Pairing<bfloat16>(*job).run() : !relatum::Pairing<float>(*job).run();
+}
+int relatum_sequence(const SequenceJob* job) {
+    return job->dtype ? !relatum::SequenceLayer<bfloat16>(*job).run() : !relatum::SequenceLayer<float>(*job).run();
+}
+int relatum_stack(const StackLayer* layers, int n_layers, int (*scan)(const void*)) {
+    for (const StackLayer* layer = layers; layer < layers + n_layers; ++layer)
+        if (relatum_pairing(layer->pairing) || scan(layer->scan) || relatum_sequence(layer->sequence)) return 1;
+    return 0;
+}
+int relatum_characters(const CharactersJob* job) { return !relatum::Characters(*job).run(); }
+}

@@ -1,0 +1,75 @@
+"""The table of word pairs, made in two steps, in one call of compiled code; see `native/pairing.h`."""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from relatum.kernels.linear.structures import Dense
+from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call, library
+
+
+class PackedPairing(Holder):
+    """The weights of both steps, (table width, 2 · width) and (table width, table width + maps), put in order."""
+
+    def __init__(self, first: Tensor, first_bias: Tensor, second: Tensor, second_bias: Tensor) -> None:
+        super().__init__()
+        self.table_width, self.width = first.shape[0], first.shape[1] // 2
+        self.n_maps, self.dtype = second.shape[1] - self.table_width, second.dtype
+        kind = TABLE_DTYPES.index(second.dtype)
+        both = torch.cat(first.detach().split(self.width, 1))  # rows, then columns, which have no bias
+        self._first = self.dense(both, torch.cat((first_bias, torch.zeros_like(first_bias))))
+        depth = second.shape[1]
+        second = second.detach().contiguous()
+        packed = torch.empty(library().relatum_pairing_packed_bytes(depth, self.table_width, kind), dtype=torch.uint8)
+        library().relatum_pairing_pack(second.data_ptr(), depth, self.table_width, kind, packed.data_ptr())
+        self._second, self._second_bias = self.hold(packed), self.hold(second_bias.float())
+
+    def pair(self, sequence: Tensor, maps: Tensor, mask: Tensor) -> Tensor:
+        """(batch, words, words, table width), zero where there is no word.
+
+        In bfloat16 the pairs and the maps are rounded before the second step, and the words are not before the first.
+        """
+        sequence, maps = sequence.detach().float().contiguous(), maps.detach().to(self.dtype).contiguous()
+        words = Words.of(mask)
+        table = self.make_table(words)
+        call("relatum_pairing", self.job(sequence, maps, words, table))
+        return table
+
+    def make_table(self, words: Words) -> Tensor:
+        """Room for a table."""
+        shape = len(words.lengths), words.n_words, words.n_words, self.table_width
+        return torch.zeros(shape, dtype=self.dtype) if words.is_ragged else torch.empty(shape, dtype=self.dtype)
+
+    def job(self, sequence: Tensor, maps: Tensor, words: Words, table: Tensor) -> PairingJob:
+        """What `relatum_pairing` is asked for; the tensors are without gaps and must live until it is done."""
+        return PairingJob(
+            sequence=sequence.data_ptr(),
+            lengths=words.address,
+            maps=maps.data_ptr(),
+            first=self._first,
+            second=self._second,
+            second_bias=self._second_bias,
+            table=table.data_ptr(),
+            dtype=TABLE_DTYPES.index(self.dtype),
+            n_sentences=len(words.lengths),
+            n_words=words.n_words,
+            width=self.width,
+            table_width=self.table_width,
+            n_maps=self.n_maps,
+            n_threads=torch.get_num_threads(),
+        )
+
+
+class PairingJob(ctypes.Structure):
+    """As in `native/pairing.h`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("sequence", "lengths", "maps")),
+        ("first", Dense),
+        *((name, ctypes.c_void_p) for name in ("second", "second_bias", "table")),
+        *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "n_words", "width", "table_width", "n_maps")),
+        ("n_threads", ctypes.c_int32),
+    )

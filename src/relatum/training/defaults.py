@@ -1,0 +1,112 @@
+"""Settings for those who give none: sizes and lengths of training by the amount of data and the machine.
+
+They are rules of thumb, measured on a few corpora, and simple enough to be stated. Whatever a file or `--set` says
+stands; with a file of settings nothing is chosen unless it has `training.sizes = "auto"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relatum.config import Config, load_config, trace_config
+
+if TYPE_CHECKING:
+    import torch
+
+FEW = 500
+"""Training sentences under which batches are halved."""
+MANY_CORES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What training runs on."""
+
+    device: str
+    """`cpu` or `cuda`."""
+    cores: int
+    bf16: bool = False
+    """Whether a GPU has instructions for bfloat16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value that was chosen for a key, and why."""
+
+    key: str
+    value: int | str
+    why: str
+
+    @property
+    def override(self) -> str:
+        """As `--set` takes it."""
+        return f"{self.key}={self.value}"
+
+    def __str__(self) -> str:
+        return f"{self.key} = {self.value}: {self.why}"
+
+
+def choose(
+    lengths: Sequence[int], machine: Machine, given: Collection[str] = (), n_steps: int | None = None
+) -> list[Choice]:
+    """Values for training sentences of these lengths in words, but for the keys that are given.
+
+    `n_steps` are the updates where somebody has said how many; warm-up and evaluations are then in proportion to them.
+    """
+    n = len(lengths)
+    on_cpu = machine.device == "cpu"
+    factor, least, most = (100, 500, 10_000) if on_cpu else (600, 2_000, 20_000)
+    steps = n_steps or min(max(int(factor * sqrt(n)) // 100 * 100, least), most)
+    every = min(max(steps // 200 * 10, 50), 500)
+    choices = [
+        Choice(
+            "training.steps",
+            steps,
+            f"about {factor} times the square root of {n:,} training sentences, {least:,} to {most:,} on a "
+            f"{'CPU' if on_cpu else 'GPU'}",
+        ),
+        Choice("training.warmup_steps", min(max(steps // 10, 1), 1_000), "a tenth of the updates, at most 1,000"),
+        Choice("training.evaluate_every", every, "twenty evaluations, 50 to 500 updates apart"),
+        Choice("training.patience", 8, "a run ends when 8 evaluations brought nothing better"),
+    ]
+    if n < FEW:
+        choices.append(Choice("training.batch_size", 12, f"under {FEW} sentences, so that there are more batches"))
+    if on_cpu:
+        choices += _for_cpu(lengths, machine)
+    elif machine.bf16:
+        choices.append(Choice("training.precision", "bf16", "this GPU computes faster in it"))
+    return [choice for choice in choices if choice.key not in given]
+
+
+def _for_cpu(lengths: Sequence[int], machine: Machine) -> list[Choice]:
+    cores = f"{machine.cores} {'core' if machine.cores == 1 else 'cores'}"
+    cells = min(max(32_768, max(lengths, default=1) ** 2), 100_000)
+    return [
+        Choice("table.width", 128 if machine.cores >= MANY_CORES else 64, f"a narrow table, for a CPU with {cores}"),
+        Choice("model.n_layers", 2, "one layer less than the paper has, for a CPU"),
+        Choice("training.max_cells", cells, "larger batches bring a CPU nothing; the longest sentence is kept whole"),
+    ]
+
+
+def settle(
+    path: Path | None, overrides: Sequence[str], lengths: Sequence[int], machine: Machine
+) -> tuple[Config, list[Choice]]:
+    """The settings that a file and overrides make, with values for what they leave open, and which these are."""
+    config, given = trace_config(path, overrides)
+    sizes = given.get("training.sizes")
+    if config.training.sizes == "given" and (path is not None or sizes is not None):
+        return config, []
+    choices = choose(lengths, machine, given, config.training.steps if "training.steps" in given else None)
+    return load_config(path, [*(choice.override for choice in choices), *overrides]), choices
+
+
+def find_machine(device: torch.device) -> Machine:
+    """The machine that this is."""
+    import torch
+
+    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return Machine(device.type, torch.get_num_threads(), bf16)

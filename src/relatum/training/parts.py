@@ -1,0 +1,138 @@
+"""The update of a batch, whole or in parts: as much at once as memory holds, alone or with other processes.
+
+The gradients of the parts add up to those of the batch, so that an update is the same however it is divided, but for
+the last digits and the random numbers of dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from relatum.config import TrainingConfig
+from relatum.data.batching import make_batches
+from relatum.errors import RelatumError
+from relatum.models.labels import Labels
+from relatum.models.losses import joint_loss
+from relatum.models.network import TableSequenceNetwork
+from relatum.models.outputs import Outputs
+from relatum.training.batches import Batches
+from relatum.training.optimisation import Optimiser
+from relatum.training.processes import Processes
+from relatum.training.recorded import Updates
+
+
+class BatchUpdates:
+    """Makes the update of each batch; where memory runs out, it halves what is computed at once and tries again."""
+
+    def __init__(
+        self,
+        network: TableSequenceNetwork,
+        optimiser: Optimiser,
+        config: TrainingConfig,
+        batches: Batches,
+        lengths: Sequence[int],
+        updates: Updates,
+        processes: Processes,
+        say: Callable[[str], None],
+    ) -> None:
+        self._network, self._optimiser, self._config = network, optimiser, config
+        self._batches, self._lengths = batches, lengths
+        self._updates, self._processes, self._say = updates, processes, say
+        self.part_cells = config.part_cells
+
+    def update(self, batch: list[int], step: int) -> Tensor:
+        """Change the weights once; the answer is the batch's loss and the norm of its gradients, on their device."""
+        share = self._processes.share(batch)
+        if self._processes.n == 1 and len(self._divide(share)) == 1:
+            try:
+                return self._updates.update(*self._batches.make(share), step)
+            except RuntimeError as error:
+                if not _is_out_of_memory(error):
+                    raise
+            # Not in the handler: the error holds on to all that the update had made.
+            self._make_room([share])
+        return self._updates.otherwise(lambda: self._add_up(batch, share), step)
+
+    def _add_up(self, batch: list[int], share: list[int]) -> Tensor:
+        # As long as no other process waits, an update can be begun again.
+        while (loss := self._differentiate(batch, parts := self._divide(share))) is None:
+            self._make_room(parts)
+        loss = self._processes.add_up(self._optimiser.parameters, loss)
+        norm = self._optimiser.apply()
+        return torch.stack((loss, norm.detach()))
+
+    def _differentiate(self, batch: list[int], parts: list[list[int]]) -> Tensor | None:
+        """Leave the gradients of all parts with the parameters; the answer is their loss, None where memory ran out."""
+        self._optimiser.adam.zero_grad(set_to_none=True)
+        n_tags = self._batches.count_tags(batch) if self._config.loss == "mean" else None
+        try:
+            total = self._optimiser.parameters[0].new_zeros(())
+            for part in parts:
+                inputs, labels = self._batches.make(part)
+                loss = part_loss(self._network(inputs), labels, n_tags, self._config)
+                loss.backward()
+                total = total + loss.detach()
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            return None
+        return total
+
+    def _divide(self, share: list[int]) -> list[list[int]]:
+        """The parts in which a share is computed, each as large as it may be; one sentence may be too large alone."""
+        if not share:
+            return []
+        lengths = [self._lengths[index] for index in share]
+        if self.part_cells is None or _count_cells(lengths) <= self.part_cells:
+            return [share]
+        parts = make_batches(lengths, len(share), self.part_cells, bucketing=False, rng=None)
+        return [[share[place] for place in part] for part in parts]
+
+    def _make_room(self, parts: list[list[int]]) -> None:
+        """Compute less at once from now on."""
+        self._optimiser.adam.zero_grad(set_to_none=True)
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        if self._updates.give_up_recordings():
+            return
+        sizes = [[self._lengths[index] for index in part] for part in parts]
+        n_cells = max((_count_cells(lengths) for lengths in sizes if len(lengths) > 1), default=None)
+        if n_cells is None:
+            longest = max(max(lengths) for lengths in sizes)
+            raise RelatumError(
+                f"the device has not the memory for one sentence of {longest} words; lower training.max_cells, so that "
+                "long sentences are cut into windows, or model.width, table.width or model.n_layers, or set "
+                'training.precision = "bf16" on a GPU'
+            )
+        self.part_cells = n_cells // 2
+        self._say(
+            f"the device has not the memory for {n_cells:,} table cells at once; from now on larger batches are "
+            f"computed in parts of at most {self.part_cells:,} cells, whose gradients are added up, so that each "
+            f"update stays what it was (--set training.part_cells={self.part_cells} does so from the start)"
+        )
+
+
+def part_loss(outputs: Outputs, labels: Labels, n_tags: tuple[int, int] | None, config: TrainingConfig) -> Tensor:
+    """The share of a part in the loss of its batch, which has so many tags of words and of cells.
+
+    Summed losses need no tags: those of the parts add up to that of the batch.
+    """
+    if n_tags is None:
+        return joint_loss(outputs, labels, config).total
+    loss = joint_loss(outputs, labels, config.model_copy(update={"loss": "sum"}))
+    n_words, n_cells = n_tags
+    return config.entity_weight * loss.entity / max(n_words, 1) + config.relation_weight * loss.relation / max(
+        n_cells, 1
+    )
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether memory ran out; that of the CPU has no error of its own in torch, only words."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def _count_cells(lengths: Sequence[int]) -> int:
+    return len(lengths) * max(lengths) ** 2

@@ -1,0 +1,110 @@
+"""Learning curves as pictures: `curves.png` by matplotlib, and SVG for the report by ourselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import floor, log10
+from pathlib import Path
+
+from relatum.data.atomic import replacing_file
+from relatum.training.history import Evaluation
+
+TASKS = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
+_COLOURS = ("#0072b2", "#d55e00", "#009e73")
+_WIDTH, _HEIGHT = 560, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 42
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values over steps."""
+
+    name: str
+    points: Sequence[tuple[int, float]]
+
+
+def loss_curves(evaluations: Iterable[Evaluation]) -> list[Curve]:
+    """The mean loss of the updates before each evaluation."""
+    return [Curve("loss", [(one.step, one.loss) for one in evaluations])]
+
+
+def score_curves(evaluations: Sequence[Evaluation]) -> list[Curve]:
+    """The micro F1 scores on dev, in per cent."""
+    return [Curve(name, [(one.step, 100 * one.f1(task)) for one in evaluations]) for task, name in TASKS.items()]
+
+
+def draw_curves(path: Path, evaluations: Sequence[Evaluation], say: Callable[[str], None]) -> None:
+    """Draw loss and dev scores; without matplotlib there is no picture, and `say` hears why."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        say(f"{path.name} is not drawn: matplotlib is not installed (pip install 'relatum[train]')")
+        return
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    for axes, title, curves in zip(
+        figure.subplots(1, 2),
+        ("training loss", "micro F1 on dev, %"),
+        (loss_curves(evaluations), score_curves(evaluations)),
+        strict=True,
+    ):
+        for curve, colour in zip(curves, _COLOURS, strict=False):
+            steps, values = zip(*curve.points, strict=True)
+            axes.plot(steps, values, color=colour, marker="o", markersize=3, label=curve.name)
+        axes.set_title(title)
+        axes.set_xlabel("step")
+        axes.set_ylim(0, 1.05 * max(value for curve in curves for _, value in curve.points) or 1)
+        axes.grid(alpha=0.3)
+        if len(curves) > 1:
+            axes.legend()
+    with replacing_file(path) as draft:
+        figure.savefig(draft, format="png", dpi=120)
+
+
+def make_svg(title: str, curves: Sequence[Curve], mark: int | None = None) -> str:
+    """A chart that needs no script; its colours are the classes `curve-1`, `curve-2`… of the page.
+
+    `mark` is a step to be marked, such as that of the best model.
+    """
+    points = [point for curve in curves for point in curve.points]
+    last, highest = max((step for step, _ in points), default=1), max((value for _, value in points), default=1.0)
+    rows, columns = _ticks(highest), _ticks(last)
+    top = max(rows[-1], highest) or 1.0
+
+    def place(step: float, value: float) -> tuple[float, float]:
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / last
+        y = _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / top
+        return round(x, 1), round(y, 1)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">']
+    for value in rows:
+        (left, y), (right, _) = place(0, value), place(last, value)
+        parts.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{right}" y2="{y}"/>')
+        parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+    for step in columns:
+        x, y = place(step, 0)
+        parts.append(f'<text x="{x}" y="{y + 16}" text-anchor="middle">{step:,g}</text>')
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    parts.append(f'<text x="{middle:g}" y="{_HEIGHT - 6}" text-anchor="middle">step</text>')
+    if mark is not None:
+        (x, low), (_, high) = place(mark, 0), place(mark, top)
+        parts.append(f'<line class="mark" x1="{x}" y1="{low}" x2="{x}" y2="{high}"/>')
+    for number, curve in enumerate(curves, 1):
+        placed = [place(*point) for point in curve.points]
+        line = " ".join(f"{x},{y}" for x, y in placed)
+        parts.append(f'<polyline class="curve-{number}" points="{line}"/>')
+        for (x, y), (step, value) in zip(placed, curve.points, strict=True):
+            note = f"<title>{escape(curve.name)}, step {step:,}: {value:.4g}</title>"
+            parts.append(f'<circle class="curve-{number}" cx="{x}" cy="{y}" r="2.5">{note}</circle>')
+    return "\n".join([*parts, "</svg>"])
+
+
+def _ticks(highest: float) -> list[float]:
+    """About five round numbers from 0 up to the highest value."""
+    if highest <= 0:
+        return [0.0]
+    rough = highest / 5
+    size = 10.0 ** floor(log10(rough))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
+    return [round(number * step, 12) for number in range(floor(highest / step * 1.0001) + 1)]

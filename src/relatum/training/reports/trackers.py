@@ -1,0 +1,95 @@
+"""Learning curves for TensorBoard, Weights & Biases and MLflow, through accelerate's trackers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from relatum.config import list_keys
+from relatum.errors import ConfigError
+from relatum.training.folder import RunRecord
+from relatum.training.history import Evaluation
+from relatum.training.monitor import Monitor
+
+_PROJECT = "relatum"
+
+
+def make_trackers(record: RunRecord, run: Path) -> list[Monitor]:
+    """The trackers that the settings name; one that is not installed is an error."""
+    names = record.config.training.trackers
+    for name in names:
+        if find_spec("accelerate") is None:
+            raise ConfigError(f"training.trackers: {name} needs accelerate; pip install 'relatum[train]'")
+        if find_spec(name) is None:
+            raise ConfigError(f"training.trackers: {name} is not installed; pip install {name}")
+    return [Tracker(name, record, run) for name in names]
+
+
+class Tracker:
+    """Sends a run's losses and scores to one program.
+
+    A run that goes on adds to what it sent before: TensorBoard reads `RUN/tensorboard`, and Weights & Biases knows a
+    run by its id. MLflow makes a new run of it.
+    """
+
+    def __init__(self, name: str, record: RunRecord, run: Path) -> None:
+        self._name, self._record, self._run = name, record, run
+        self._tracker: Any = None
+
+    def start(self, step: int, steps: int) -> None:
+        from accelerate import PartialState  # type: ignore[import-untyped]
+
+        del step, steps
+        PartialState()  # without it, accelerate's trackers cannot even say what they do
+        self._tracker = self._make()
+        if hasattr(self._tracker, "start"):  # older ones start by themselves
+            self._tracker.start()
+        self._tracker.store_init_configuration(_settings(self._record))
+
+    def advance(self, step: int, loss: float) -> None:
+        self._send({"loss": loss}, step)
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        del best
+        values = {
+            "mean loss": evaluation.loss,
+            "learning rate": evaluation.learning_rate,
+            "dev/score": evaluation.score,
+        }
+        for task in evaluation.dev:
+            values[f"dev/{task}"] = evaluation.f1(task)
+        self._send(values, evaluation.step)
+
+    def say(self, message: str) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._tracker is not None:
+            self._tracker.finish()
+            self._tracker = None
+
+    def _send(self, values: Mapping[str, float], step: int) -> None:
+        if self._tracker is not None:
+            self._tracker.log(dict(values), step=step)
+
+    def _make(self) -> Any:
+        from accelerate import tracking
+
+        if self._name == "tensorboard":
+            return tracking.TensorBoardTracker(run_name="tensorboard", logging_dir=self._run)
+        if self._name == "mlflow":
+            return tracking.MLflowTracker(experiment_name=_PROJECT, run_name=self._run.name)
+        id = hashlib.sha256(f"{self._run.absolute()} {self._record.fingerprint}".encode()).hexdigest()[:16]
+        return tracking.WandBTracker(run_name=_PROJECT, name=self._run.name, dir=str(self._run), id=id, resume="allow")
+
+
+def _settings(record: RunRecord) -> dict[str, bool | int | float | str]:
+    """All settings, as trackers can hold them."""
+    return {
+        key.name: key.value if isinstance(key.value, bool | int | float | str) else json.dumps(key.value)
+        for key in list_keys(record.config)
+    }

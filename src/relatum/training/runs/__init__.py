@@ -1,0 +1,1 @@
+"""Several runs of the same settings: seeds and folds, side by side, summed up and compared."""

@@ -1,0 +1,195 @@
+"""Several runs side by side, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any, Literal
+
+from rich.console import Console
+
+from relatum.extractor.device import choose_device
+from relatum.training.folder import RunFolder
+from relatum.training.loop import TrainingStopped
+from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
+from relatum.training.runs.room import Room
+from relatum.training.runs.screen import RunsScreen
+from relatum.training.runs.summary import Failure, make_results
+from relatum.training.stopping import Stopping
+
+LOG = "output.txt"
+"""In the folder of a run: all that it said, of every process that worked on it."""
+
+WORKER = ("-m", "relatum.training.runs.worker")
+"""What Python is to execute for a run."""
+
+_GRACE = 10.0
+"""Seconds that a process has to end after it was killed."""
+
+
+class Workers:
+    """The processes of runs."""
+
+    def __init__(self, folder: RunsFolder, plan: Plan, device: str) -> None:
+        self._folder, self._plan, self._device = folder, plan, device
+        self._processes: dict[PlannedRun, subprocess.Popen[bytes]] = {}
+        self._listeners: dict[PlannedRun, threading.Thread] = {}
+        self._messages: dict[PlannedRun, str] = {}
+        self._heard: Queue[tuple[PlannedRun, dict[str, Any] | None]] = Queue()
+
+    def __len__(self) -> int:
+        return len(self._processes)
+
+    def start(self, run: PlannedRun) -> None:
+        path = self._folder.run(run).path
+        # In a session of its own, so that Ctrl-C reaches it once, from here, and not a second time from the terminal.
+        with (path / LOG).open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", *WORKER, str(path), self._device],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(self._plan.threads),
+                start_new_session=True,
+            )
+        self._processes[run] = process
+        self._listeners[run] = threading.Thread(target=self._listen, args=(run, process), daemon=True)
+        self._listeners[run].start()
+
+    def hear(self, seconds: float) -> tuple[PlannedRun, dict[str, Any] | None] | None:
+        """The next event of any run, None in its place where the run has ended; None where nothing happens so long."""
+        try:
+            run, event = self._heard.get(timeout=seconds)
+        except Empty:
+            return None
+        if event is not None and event["event"] == "failed":
+            self._messages[run] = event["message"]
+        return run, event
+
+    def ended(self, run: PlannedRun) -> tuple[int, str]:
+        """The exit status of a run that has ended, and what went wrong."""
+        status = self._processes[run].wait()
+        self._forget(run)
+        return status, self._messages.pop(run, _explain(status))
+
+    def stop(self) -> None:
+        """Ask all runs to save their state and end."""
+        for process in self._processes.values():
+            process.terminate()
+
+    def kill(self) -> None:
+        """End all runs at once; they can go on from their last checkpoints."""
+        for process in self._processes.values():
+            process.kill()
+        for run, process in [*self._processes.items()]:
+            process.wait(_GRACE)
+            self._forget(run)
+
+    def _forget(self, run: PlannedRun) -> None:
+        self._listeners.pop(run).join(_GRACE)
+        process = self._processes.pop(run)
+        assert process.stdin is not None
+        process.stdin.close()
+
+    def _listen(self, run: PlannedRun, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                if line.endswith(b"\n"):  # the last may be cut where the process was killed
+                    self._heard.put((run, json.loads(line)))
+        self._heard.put((run, None))
+
+
+def complete_runs(
+    path: Path, *, device: str | None = None, jobs: int | Literal["auto"] | None = None, console: Console | None = None
+) -> dict[str, Any]:
+    """Go on with all runs of a folder that are not complete, and write and return what `results.json` holds.
+
+    `device` and `jobs` are those that the runs were started with unless given. Runs that fail do not keep the others
+    from going on and are named in the answer. `TrainingStopped` says that the user asked to stop; all states are saved.
+    """
+    folder = RunsFolder(path)
+    plan = folder.read()
+    device = device or plan.device
+    n_jobs = jobs if isinstance(jobs, int) else plan.n_jobs
+    by_memory = plan.by_memory if jobs is None else jobs == "auto"
+    screen = RunsScreen(len(plan.runs), console, plan.remarks)
+    with RunFolder(folder.path).locked(screen.say):
+        left = folder.prepare(plan)
+        failures: list[Failure] = []
+        stopped = False
+        if left:
+            room = Room(plan.config, n_jobs, by_memory and n_jobs > 1, choose_device(device))
+            with screen:
+                screen.n_complete = len(plan.runs) - len(left)
+                failures, stopped = _complete(folder, plan, left, room, screen, device)
+        if stopped and not all(folder.run(run).result.exists() for run in plan.runs):
+            raise TrainingStopped(
+                f"stopped; {screen.n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
+                f"saved. To go on: relatum train --resume {path}"
+            )
+        record = make_results(folder, plan, failures)
+        folder.write_results(record)
+    return record
+
+
+def _complete(
+    folder: RunsFolder, plan: Plan, left: list[PlannedRun], room: Room, screen: RunsScreen, device: str
+) -> tuple[list[Failure], bool]:
+    """What failed, and whether all were asked to stop."""
+    waiting, failures = deque(left), list[Failure]()
+    workers = Workers(folder, plan, device)
+    told = False
+    with Stopping() as stopping:
+        try:
+            while workers or (waiting and not stopping.asked):
+                while waiting and len(workers) < room.limit and not stopping.asked:
+                    run = waiting.popleft()
+                    workers.start(run)
+                    screen.begin(run.name)
+                if stopping.asked and not told:
+                    workers.stop()
+                    told = True
+                heard = workers.hear(0.1)
+                if heard is None:
+                    continue
+                run, event = heard
+                if event is not None:
+                    room.hear(event)
+                    screen.hear(run.name, event)
+                    continue
+                status, message = workers.ended(run)
+                if folder.run(run).result.exists():
+                    screen.end(run.name, "complete")
+                elif told and (status in (130, -signal.SIGTERM) or os.name == "nt"):  # Windows can only kill
+                    screen.end(run.name, "stopped")
+                else:
+                    failures.append(Failure(run, message, folder.run(run).path / LOG))
+                    screen.end(run.name, f"failed: {message}")
+        finally:
+            workers.kill()
+        return failures, stopping.asked
+
+
+def _environment(threads: int | None) -> Mapping[str, str]:
+    """The environment of a run: modules are found where this process finds them, and threads are shared out."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in sys.path)}
+    if threads is not None:
+        environment["OMP_NUM_THREADS"] = environment["MKL_NUM_THREADS"] = str(threads)
+    return environment
+
+
+def _explain(status: int) -> str:
+    if status == -9:
+        return "it was killed, perhaps for want of memory; fewer runs at once (--jobs) need less"
+    if status == 130:
+        return "it was stopped from outside, and its state is saved"
+    return f"it was ended by signal {-status}" if status < 0 else f"it ended with exit status {status}"

@@ -1,0 +1,230 @@
+"""Several runs of the same settings, with other seeds or on other folds.
+
+    runs.json                 the whole plan, written first
+    folds.json                the folds, where they were made here
+    seed-0/, fold-1/seed-0/   a folder each run, as `folder` describes it
+    results.json              scores of all runs, their mean and standard deviation, at the end
+
+Each run is what `relatum train` makes with its seed and fold; nothing is shared but the data.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from relatum.config import Config, load_record
+from relatum.data.atomic import new_folder, replacing_file
+from relatum.data.partition import Fold
+from relatum.errors import ConfigError, RelatumError
+from relatum.training.corpus import FoldChoice, count_folds, load_training_data, make_fold_lists
+from relatum.training.folder import RunFolder, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of a plan; `fold` counts from 1, None where there are no folds."""
+
+    name: str
+    seed: int
+    fold: int | None
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All runs, and what they have in common."""
+
+    config: Config
+    """Its seed is that of the first run."""
+    data: str
+    format: str | None
+    folds: str | None
+    """The file of lists, where there are folds."""
+    one_fold: int | None
+    """The fold that all runs have, where it is one and the same."""
+    device: str
+    n_jobs: int
+    """The most runs that go on side by side."""
+    by_memory: bool
+    """Whether fewer do where memory is short."""
+    threads: int | None
+    """The threads of each run on a CPU; None leaves them to torch, as in a run by itself."""
+    command: str
+    arguments: tuple[str, ...]
+    """What one run by itself is started with, but for its seed, fold and folder."""
+    runs: tuple[PlannedRun, ...]
+    remarks: tuple[str, ...]
+    """What was said about the data of all runs."""
+
+    def to_dict(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return values | {"config": self.config.to_dict(), "runs": [asdict(run) for run in self.runs]}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Plan:
+        runs = tuple(PlannedRun(**run) for run in values["runs"])
+        lists = {name: tuple(values[name]) for name in ("arguments", "remarks")}
+        return cls(**{**values, **lists, "config": load_record(values["config"]), "runs": runs})
+
+    def fold_of(self, run: PlannedRun) -> str | None:
+        """The fold of a run as `--fold` takes it."""
+        number = run.fold or self.one_fold
+        return None if number is None else f"{self.folds}:{number}"
+
+
+class RunsFolder:
+    """Where the files of several runs are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.plan = self.path / "runs.json"
+        self.folds = self.path / "folds.json"
+        self.results = self.path / "results.json"
+
+    def run(self, run: PlannedRun) -> RunFolder:
+        return RunFolder(self.path / run.name)
+
+    def read(self) -> Plan:
+        """The plan."""
+        try:
+            return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise RelatumError(f"{self.path}: no runs were started here (there is no {self.plan.name})") from None
+        except (ConfigError, ValueError, TypeError, KeyError) as error:
+            raise RelatumError(f"{self.plan}: not the plan of runs of this version: {error}") from None
+
+    def prepare(self, plan: Plan) -> list[PlannedRun]:
+        """Begin the runs that are not there yet, and name those that are not complete."""
+        left = [run for run in plan.runs if not self.run(run).result.exists()]
+        for run in left:
+            folder = self.run(run)
+            if not folder.is_started:
+                for draft in folder.path.glob(".*.partial"):  # of a process that was killed while it wrote
+                    draft.unlink()
+                folder.create(_record(plan, run, folder.path))
+        return left
+
+    def write_results(self, record: dict[str, Any]) -> None:
+        with replacing_file(self.results) as draft:
+            draft.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def is_runs_folder(path: Path) -> bool:
+    """Whether several runs were started in a folder, rather than one."""
+    return (path / "runs.json").is_file()
+
+
+def start_runs(
+    out: Path,
+    data: Path,
+    config: Config,
+    *,
+    format: str | None = None,
+    n_runs: int = 1,
+    folds: int | Path | FoldChoice | None = None,
+    device: str = "auto",
+    jobs: int | None = None,
+    command: str = "",
+    arguments: Sequence[str] = (),
+    say: Callable[[str], None] = lambda _: None,
+) -> Plan:
+    """Make the folder of several runs with its plan: `n_runs` seeds, on each of the folds where there are any.
+
+    `folds` is a number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs
+    have. `jobs` is the most runs at once; where it is None, as many go on as fit. Nothing is trained yet, and nothing
+    is left behind where data or settings are wrong. `say` hears what there is to say about the data, each thing once.
+    """
+    from relatum.extractor.device import choose_device
+    from relatum.training.runs.room import share_cores
+    from relatum.training.setup import with_absolute_paths
+
+    folder = RunsFolder(out)
+    RunFolder(folder.path).check_new()
+    config = with_absolute_paths(config)
+    made: tuple[Fold, ...] | None = None
+    lists: Path | None = None
+    numbers: list[int | None] = [None]
+    if isinstance(folds, int):
+        made, lists = make_fold_lists(data, folds, config.training.seed, format), folder.folds
+        numbers = [*range(1, folds + 1)]
+        say(f"{folds} folds of all documents of {data} (seed {config.training.seed}), whatever parts they were in")
+    elif isinstance(folds, FoldChoice):
+        lists = folds.path.absolute()
+    elif folds is not None:
+        lists = folds.absolute()
+        numbers = [*range(1, count_folds(folds, data, format) + 1)]
+    shares = share_cores(len(numbers) * n_runs, jobs, choose_device(device))
+    plan = Plan(
+        config=config,
+        data=str(data.absolute()),
+        format=format,
+        folds=None if lists is None else str(lists),
+        one_fold=folds.number if isinstance(folds, FoldChoice) else None,
+        device=device,
+        n_jobs=shares.n_jobs,
+        by_memory=jobs is None,
+        threads=shares.threads,
+        command=command,
+        arguments=tuple(arguments),
+        runs=(),
+        remarks=(),
+    )
+    seeds = range(config.training.seed, config.training.seed + n_runs)
+    remarks: dict[str, None] = {}
+    plan = replace(plan, runs=tuple(_plan_runs(plan, numbers, seeds, made, remarks)), remarks=tuple(remarks))
+    for remark in plan.remarks:
+        say(remark)
+    with new_folder(folder.path) as draft:
+        if made is not None:
+            content = json.dumps([fold.parts() for fold in made])
+            (draft / folder.folds.name).write_text(content + "\n", encoding="utf-8")
+        content = json.dumps(plan.to_dict(), ensure_ascii=False, indent=2)
+        (draft / folder.plan.name).write_text(content + "\n", encoding="utf-8")
+    return plan
+
+
+def _plan_runs(
+    plan: Plan,
+    folds: Sequence[int | None],
+    seeds: Sequence[int],
+    made: tuple[Fold, ...] | None,
+    remarks: dict[str, None],
+) -> Iterator[PlannedRun]:
+    """The runs, fold by fold; the data of each is read, so that what is wrong with it is known before any begins."""
+    for fold in folds:
+        fingerprint = ""
+        for seed in seeds:
+            name = f"seed-{seed}" if fold is None else f"fold-{fold}/seed-{seed}"
+            run = PlannedRun(name, seed, fold, "")
+            chosen = plan.fold_of(run)
+            if not fingerprint or chosen is None:  # only a dev part that is held out here depends on the seed
+                choice = None if chosen is None else replace(FoldChoice.parse(chosen), lists=made)
+                loaded = load_training_data(Path(plan.data), with_seed(plan.config, seed), plan.format, choice)
+                fingerprint = loaded.fingerprint()
+                remarks.update(dict.fromkeys(loaded.remarks))
+            yield replace(run, fingerprint=fingerprint)
+
+
+def with_seed(config: Config, seed: int) -> Config:
+    """The same settings with another seed."""
+    return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
+
+
+def _record(plan: Plan, run: PlannedRun, path: Path) -> RunRecord:
+    fold = plan.fold_of(run)
+    words = ["relatum", "train", plan.data, "--out", str(path), *plan.arguments]
+    words += ["--set", f"training.seed={run.seed}"] + ([] if fold is None else ["--fold", fold])
+    return RunRecord(
+        config=with_seed(plan.config, run.seed),
+        data=plan.data,
+        format=plan.format,
+        fold=fold,
+        device=plan.device,
+        command=shlex.join(words),
+        fingerprint=run.fingerprint,
+    )

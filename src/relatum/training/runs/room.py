@@ -1,0 +1,81 @@
+"""How many runs may go on side by side on one device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from relatum.config import Config
+
+MARGIN = 1.5
+"""A run is counted with this many times the memory that the greediest has taken so far."""
+BESIDE = 2**30
+"""Bytes a run on a GPU takes beside what it asks for: kernels, handles."""
+USABLE = 0.9
+"""The share of the free memory that is given away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The most runs at once, and the threads of each; None leaves the threads to torch, as for one run by itself."""
+
+    n_jobs: int
+    threads: int | None
+
+
+def share_cores(n_runs: int, jobs: int | None, device: torch.device) -> Shares:
+    """Divide the cores among runs; `jobs` None asks for as many runs at once as there are cores for.
+
+    A run by itself, one on a GPU, and any where OMP_NUM_THREADS is set, keep the threads that they would have alone.
+    """
+    cores, threads = _cores(), torch.get_num_threads()
+    given = device.type != "cpu" or "OMP_NUM_THREADS" in os.environ
+    if jobs is None:
+        jobs = cores if device.type != "cpu" else cores // threads if given else threads
+    jobs = max(1, min(jobs, n_runs))
+    return Shares(jobs, None if given or jobs == 1 else max(1, threads // jobs))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Room:
+    """How many runs fit, as far as the reports of those that go on tell.
+
+    Where that depends on memory, or where a cache on disk has yet to be filled, one run goes ahead and the others
+    follow: on a GPU after its first evaluation, else when its features are there and updates begin. Then as many fit
+    as nine tenths of the memory that was free at that moment hold, each counted with one and a half times what the
+    greediest run has taken so far (and 1 GiB on a GPU).
+    """
+
+    def __init__(self, config: Config, n_jobs: int, by_memory: bool, device: torch.device) -> None:
+        self._n_jobs, self._by_memory = n_jobs, by_memory
+        self._on_gpu = device.type == "cuda"
+        self._first = "evaluate" if self._on_gpu and by_memory else "start"
+        fills_disk = config.encoder.kind != "none" and config.encoder.cache == "disk"
+        self._open = not (by_memory or fills_disk)
+        self._peak = 0
+        self._free: int | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many runs may go on at this moment."""
+        if not self._open:
+            return 1
+        if not self._by_memory or self._free is None or not self._peak:
+            return self._n_jobs
+        need = MARGIN * self._peak + (BESIDE if self._on_gpu else 0)
+        return min(self._n_jobs, 1 + int(USABLE * self._free / need))
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Take note of what a run tells."""
+        if event.get("peak") is not None:
+            self._peak = max(self._peak, event["peak"])
+        if not self._open and event["event"] in (self._first, "evaluate"):
+            self._open = True
+            self._free = event.get("free")

@@ -1,0 +1,209 @@
+"""Mean and standard deviation of the scores of several runs: `results.json` and the table on screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from relatum.errors import RelatumError, printable
+from relatum.evaluation.matching import TASKS
+from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PARTS = ("dev", "test")
+AVERAGES = ("micro", "macro")
+METRICS = ("precision", "recall", "f1")
+TITLES = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
+
+Key = tuple[str, str, str, str]
+"""Part, task, average and metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The mean of some scores and their sample standard deviation, which one score alone has not."""
+
+    mean: float
+    std: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        mean = fsum(values) / len(values)
+        if len(values) < 2:
+            return cls(mean, None, len(values))
+        return cls(mean, sqrt(fsum((value - mean) ** 2 for value in values) / (len(values) - 1)), len(values))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean, "std": self.std, "n": self.n}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run has no scores, and the file that says more."""
+
+    run: PlannedRun
+    message: str
+    log: Path
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """The `result.json` of a run."""
+    cure = f"remove it, and have it written again by relatum train --resume {path.parent}"
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RelatumError(f"{path}: not the result of a run: {error}; {cure}") from None
+    try:
+        scores_of(record)
+        _ = record["seed"], record["data"]["sha256"], record["data"]["path"], record["config"]["evaluation"]
+    except (KeyError, TypeError):
+        raise RelatumError(f"{path}: not the result of a run of this version; {cure}") from None
+    return record
+
+
+def scores_of(result: Mapping[str, Any]) -> dict[Key, float]:
+    """The scores of a run, as its `result.json` has them."""
+    return {
+        (part, task, average, metric): result[part][task][average][metric]
+        for part in PARTS
+        if result[part] is not None
+        for task in TASKS
+        for average in AVERAGES
+        for metric in METRICS
+    }
+
+
+def summarise(runs: Sequence[Mapping[Key, float]]) -> dict[Key, Spread]:
+    """Mean and deviation of every score that all of the runs have."""
+    keys = [key for key in (runs[0] if runs else ()) if all(key in run for run in runs)]
+    return {key: Spread.of([run[key] for run in runs]) for key in keys}
+
+
+def make_results(folder: RunsFolder, plan: Plan, failures: Iterable[Failure] = ()) -> dict[str, Any]:
+    """What `results.json` holds: every run that is complete, what became of the others, and the summary."""
+    results = {run: read_result(path) for run in plan.runs if (path := folder.run(run).result).exists()}
+    failed = {failure.run: failure for failure in failures}
+    scores = {run: scores_of(result) for run, result in results.items()}
+    return {
+        "command": plan.command,
+        **{name: _common(results.values(), name) for name in ("commit", "versions", "device")},
+        "data": {"path": plan.data, "format": plan.format, "folds": plan.folds},
+        "complete": len(results) == len(plan.runs),
+        "runs": [
+            {
+                **_place(folder, run),
+                "command": result["command"],
+                "device": result["device"],
+                "seconds": result["seconds"],
+                "sha256": run.fingerprint,
+                "best": result["best"],
+                **{
+                    part: _nested({key[1:]: value for key, value in scores[run].items() if key[0] == part}) or None
+                    for part in PARTS
+                },
+            }
+            for run, result in results.items()
+        ],
+        "missing": [
+            {
+                **_place(folder, run),
+                "status": "failed" if run in failed else "not complete",
+                "message": failed[run].message if run in failed else None,
+                "log": str(failed[run].log.relative_to(folder.path)) if run in failed else None,
+            }
+            for run in plan.runs
+            if run not in results
+        ],
+        "summary": _nested({key: spread.to_dict() for key, spread in summarise([*scores.values()]).items()}),
+        "by_seed": _by_seed(plan, scores),
+        "config": plan.config.to_dict(),
+    }
+
+
+def _by_seed(plan: Plan, scores: Mapping[PlannedRun, Mapping[Key, float]]) -> dict[str, Any] | None:
+    """Where there are folds: the means over them for each seed that has them all, and the spread of these means."""
+    if all(run.fold is None for run in plan.runs):
+        return None
+    means: dict[int, dict[Key, float]] = {}
+    for seed in dict.fromkeys(run.seed for run in plan.runs):
+        runs = [run for run in plan.runs if run.seed == seed]
+        if all(run in scores for run in runs):
+            means[seed] = {key: spread.mean for key, spread in summarise([scores[run] for run in runs]).items()}
+    return {
+        "seeds": [{"seed": seed, **_nested(mean)} for seed, mean in means.items()],
+        "summary": _nested({key: spread.to_dict() for key, spread in summarise([*means.values()]).items()}),
+    }
+
+
+def _place(folder: RunsFolder, run: PlannedRun) -> dict[str, Any]:
+    return {"name": run.name, "path": str(folder.path / run.name), "seed": run.seed, "fold": run.fold}
+
+
+def _common(results: Iterable[Mapping[str, Any]], name: str) -> Any:
+    """The value that all runs share, or the list of those they have."""
+    values: list[Any] = []
+    for result in results:
+        if result[name] not in values:
+            values.append(result[name])
+    return values[0] if len(values) == 1 else values or None
+
+
+def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Values by tuples of names as dictionaries in dictionaries."""
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        place = made
+        for name in key[:-1]:
+            place = place.setdefault(name, {})
+        place[key[-1]] = value
+    return made
+
+
+def show_results(console: Console, record: Mapping[str, Any]) -> None:
+    """Print a row for each run, then mean and standard deviation, in per cent."""
+    from rich import box
+    from rich.table import Table
+
+    average = record["config"]["training"]["selection"]
+    columns = [(part, task) for part in PARTS for task in TASKS if part in record["summary"]]
+    table = Table(title=f"F1 ({average}) of {len(record['runs'])} runs", box=box.SIMPLE_HEAD)
+    table.title_justify, table.title_style = "left", "bold"
+    table.add_column("run")
+    table.add_column("best step", justify="right")
+    for part, task in columns:
+        table.add_column(f"{part} {TITLES[task]}", justify="right")
+    for run in record["runs"]:
+        cells = [_per_cent(run[part][task][average]["f1"]) if run[part] else "" for part, task in columns]
+        table.add_row(printable(run["name"]), f"{run['best']['step']:,}", *cells)
+    table.add_section()
+    _add_spread(table, "mean ± std", record["summary"], columns, average)
+    if record["by_seed"] and len(record["by_seed"]["seeds"]) > 1:
+        _add_spread(table, "seeds' means ± std", record["by_seed"]["summary"], columns, average)
+    console.print(table)
+    for run in record["missing"]:
+        console.print(f"{printable(run['name'])}: {run['status']}, without scores", soft_wrap=True)
+
+
+def _add_spread(
+    table: Any, title: str, summary: Mapping[str, Any], columns: Sequence[tuple[str, str]], average: str
+) -> None:
+    spreads = [summary[part][task][average]["f1"] for part, task in columns]
+    table.add_row(
+        title,
+        "",
+        *(
+            _per_cent(spread["mean"]) + ("" if spread["std"] is None else f" ± {_per_cent(spread['std'])}")
+            for spread in spreads
+        ),
+    )
+
+
+def _per_cent(fraction: float) -> str:
+    return f"{100 * fraction:.2f}"

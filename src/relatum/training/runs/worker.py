@@ -1,0 +1,139 @@
+"""The process of one of several runs: it goes on with a folder and tells the process that started it what happens.
+
+    python -m relatum.training.runs.worker RUN DEVICE
+
+One JSON object a line goes to standard output, and what `relatum train` would say to standard error. The run stops in
+order, as after SIGTERM, when standard input ends: whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from rich.console import Console
+
+from relatum.errors import RelatumError
+from relatum.extractor.device import choose_device
+from relatum.training.corpus import FoldChoice, load_training_data
+from relatum.training.folder import RunFolder
+from relatum.training.history import Evaluation
+from relatum.training.loop import TrainingStopped, train
+from relatum.training.monitor import TerminalMonitor
+
+_PATIENCE = 60.0
+"""Seconds to wait for a process that is still in the folder: one whose parent was killed ends by itself."""
+
+
+class EventMonitor(TerminalMonitor):
+    """Says everything twice: in words, and as events for a program."""
+
+    def __init__(self, console: Console, events: IO[str], device: torch.device) -> None:
+        super().__init__(console)
+        self._events, self._device = events, device
+
+    def start(self, step: int, steps: int) -> None:
+        super().start(step, steps)
+        self.tell("start", step=step, steps=steps, **self._memory())
+
+    def advance(self, step: int, loss: float) -> None:
+        super().advance(step, loss)
+        self.tell("advance", step=step, loss=loss)
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        super().evaluate(evaluation, best)
+        self.tell("evaluate", evaluation=asdict(evaluation), best=best, **self._memory())
+
+    def say(self, message: str) -> None:
+        super().say(message)
+        self.tell("say", message=message)
+
+    def tell(self, event: str, **values: Any) -> None:
+        with suppress(OSError):  # nobody listens any more; the end of standard input says what to do
+            print(json.dumps({"event": event, **values}), file=self._events, flush=True)
+
+    def _memory(self) -> dict[str, int | None]:
+        """The most bytes that this run has taken, and those that are free."""
+        if self._device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self._device)
+            return {"peak": torch.cuda.max_memory_reserved(self._device), "free": free}
+        return {"peak": _peak_memory(), "free": _free_memory()}
+
+
+def main(arguments: list[str]) -> int:
+    """Go on with the run; the exit status is 0, 130 for a run that was stopped, 1 for one that failed."""
+    run, device = Path(arguments[0]), choose_device(arguments[1])
+    # Whatever else is printed must not come between the events.
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    console = Console(file=sys.stderr, force_terminal=False, highlight=False, markup=False, emoji=False)
+    monitor = EventMonitor(console, events, device)
+    try:
+        folder = RunFolder(run)
+        _wait_until_free(folder)
+        if folder.result.exists():
+            return 0
+        record = folder.read()
+        fold = None if record.fold is None else FoldChoice.parse(record.fold)
+        data = load_training_data(Path(record.data), record.config, record.format, fold)
+        train(data, record, run, device=device, monitor=monitor, resume=True)
+    except TrainingStopped as stopped:
+        print(stopped, file=sys.stderr)
+        return 130
+    except Exception as error:  # the process that started this one is told, whatever it is
+        traceback.print_exc()
+        text = str(error) or type(error).__name__
+        monitor.tell("failed", message=text if isinstance(error, RelatumError) else f"{type(error).__name__}: {text}")
+        return 1
+    return 0
+
+
+def _stop_with_parent() -> None:
+    while os.read(0, 1024):  # not sys.stdin, whose lock would be held when Python ends
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait_until_free(folder: RunFolder) -> None:
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            with folder.locked(lambda _: None):
+                return
+        except RelatumError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.1)
+
+
+def _peak_memory() -> int | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _free_memory() -> int | None:
+    """The bytes that a new process could have, where the system says so."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,264 @@
+"""Searching for settings with Optuna: a small, stated space, and dev scores alone.
+
+    tune.json        what the search was started with
+    trials.db        every trial (SQLite); a search goes on from it
+    trials/N/        the log of a trial; its model is not kept
+    best.toml        the settings of the best trial so far
+
+Test is not read at all. All trials have the same number of updates, and poor ones are ended at an evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relatum.config import dump_config
+from relatum.data.atomic import replacing_file
+from relatum.errors import RelatumError
+from relatum.training.folder import RunFolder, RunRecord
+from relatum.training.search.space import Value, apply, make_space
+
+if TYPE_CHECKING:
+    import optuna
+    import torch
+
+    from relatum.training.corpus import TrainingData
+    from relatum.training.history import Evaluation
+    from relatum.training.monitor import Monitor
+
+START_UP = 4
+"""Complete trials before any is ended early."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReport:
+    """How a trial ended."""
+
+    number: int
+    state: str
+    """complete, pruned or failed."""
+    score: float | None
+    """The best on dev."""
+    step: int | None
+    """The last evaluation."""
+    values: dict[str, Value]
+
+
+class _Ended(Exception):
+    """The trial is not worth going on with, or there is no time left."""
+
+
+class _TrialMonitor:
+    """Reports a run's evaluations to its trial, and ends it where others did better by then."""
+
+    def __init__(self, trial: optuna.Trial, inner: Monitor, deadline: float | None, loud: bool) -> None:
+        self._trial, self._inner, self._deadline, self._loud = trial, inner, deadline, loud
+        self.best: float | None = None
+
+    def start(self, step: int, steps: int) -> None:
+        self._inner.start(step, steps)
+
+    def advance(self, step: int, loss: float) -> None:
+        self._inner.advance(step, loss)
+
+    def evaluate(self, evaluation: Evaluation, best: bool) -> None:
+        self._inner.evaluate(evaluation, best)
+        self.best = evaluation.score if self.best is None else max(self.best, evaluation.score)
+        self._trial.report(self.best, evaluation.step)
+        late = self._deadline is not None and time.monotonic() > self._deadline
+        if late or self._trial.should_prune():
+            raise _Ended
+
+    def say(self, message: str) -> None:
+        if self._loud:  # the same remarks on the data would come with every trial
+            self._inner.say(message)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Search:
+    """A search in a folder, new or taken up again."""
+
+    def __init__(
+        self, folder: Path, data: TrainingData, record: RunRecord, fixed: Sequence[str], say: Callable[[str], None]
+    ) -> None:
+        """`record` is that of a run with the settings to begin with; those of each trial are made from it."""
+        if data.test:
+            raise RelatumError("a search must not see the test part; load the data without it")
+        _need_optuna()
+        self._folder, self._data, self._say = folder, data, say
+        training = record.config.training.model_copy(update={"sizes": "given"})
+        self._record = replace(record, config=record.config.model_copy(update={"training": training}))
+        self.space, self._start = make_space(self._record.config, fixed)
+        if not self.space:
+            raise RelatumError("every key of the space is fixed by --set; leave some of them open")
+        self._check()
+        self._study = self._open()
+
+    @property
+    def best_settings(self) -> Path:
+        return self._folder / "best.toml"
+
+    def reports(self) -> list[TrialReport]:
+        """The trials that have ended, in their order."""
+        names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+        return [
+            TrialReport(
+                trial.number,
+                names[trial.state.name],
+                max(trial.intermediate_values.values(), default=None),
+                trial.last_step,
+                dict(trial.params),
+            )
+            for trial in self._study.get_trials(deepcopy=False)
+            if trial.state.name in names and (trial.state.name != "FAIL" or "failed" in trial.user_attrs)
+        ]
+
+    def run(
+        self,
+        n_trials: int,
+        minutes: float | None,
+        device: torch.device,
+        make_monitor: Callable[[], Monitor],
+        ended: Callable[[TrialReport], None] = lambda _: None,
+    ) -> TrialReport:
+        """Make trials until there are so many, or the time is over, and name the best.
+
+        A trial that is under way when time is over ends at its next evaluation. `TrainingStopped` says that the user
+        asked to stop; that trial is made again when the search goes on.
+        """
+        deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        with RunFolder(self._folder).locked(self._say):
+            self._repeat_abandoned()
+            while len(self.reports()) < n_trials and (deadline is None or time.monotonic() < deadline):
+                self._make_trial(device, make_monitor(), deadline)
+                ended(self.reports()[-1])
+                self._write_best()
+        best = self.best()
+        if best is None:
+            raise RelatumError(f"{self._folder}: no trial was completed; give more time with --timeout, or --trials")
+        return best
+
+    def best(self) -> TrialReport | None:
+        """The complete trial with the highest score, the first of equal ones."""
+        complete = [report for report in self.reports() if report.state == "complete" and report.score is not None]
+        return max(complete, key=lambda report: report.score or 0.0, default=None)
+
+    def _check(self) -> None:
+        """Refuse a folder that another search was started in, and begin a new one."""
+        path = self._folder / "tune.json"
+        mine = {
+            "data": self._record.fingerprint,
+            "config": self._record.config.to_dict(),
+            "space": [str(dimension) for dimension in self.space],
+        }
+        if not path.exists():
+            RunFolder(self._folder).check_new()
+            with replacing_file(path) as draft:
+                draft.write_text(json.dumps(mine, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            return
+        try:
+            theirs = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RelatumError(f"{path}: not valid JSON: {error}; name a new folder with --out") from None
+        for key, what in (("data", "other data"), ("config", "other settings"), ("space", "another space")):
+            if not isinstance(theirs, dict) or theirs.get(key) != mine[key]:
+                raise RelatumError(f"{self._folder}: a search was started here with {what}; name a new folder")
+
+    def _open(self) -> optuna.Study:
+        import optuna
+        from sqlalchemy.exc import SQLAlchemyError
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        path = self._folder / "trials.db"
+        warm = self._record.config.training.steps // 4
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=START_UP, n_warmup_steps=warm)
+        try:
+            storage = optuna.storages.RDBStorage(f"sqlite:///{path.absolute()}")
+            study = optuna.create_study(
+                study_name="relatum", storage=storage, direction="maximize", load_if_exists=True, pruner=pruner
+            )
+        except (SQLAlchemyError, optuna.exceptions.OptunaError) as error:
+            first = str(error).splitlines()[0]
+            raise RelatumError(
+                f"{path}: the trials cannot be read ({first}); remove it to begin the search again, or name a new "
+                "folder with --out"
+            ) from None
+        if not study.get_trials(deepcopy=False):
+            study.enqueue_trial(self._start)
+        # Drawn by the seed; one that goes on must not draw again what it drew at the beginning.
+        seed = self._record.config.training.seed + len(study.get_trials(deepcopy=False))
+        study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=2 * START_UP)
+        return study
+
+    def _repeat_abandoned(self) -> None:
+        """Trials that were under way when the search was stopped or killed are made again, from the beginning."""
+        from optuna.trial import TrialState
+
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state.name == "RUNNING":
+                self._study.tell(trial.number, state=TrialState.FAIL)
+                if trial.params:
+                    self._study.enqueue_trial(trial.params)
+
+    def _make_trial(self, device: torch.device, inner: Monitor, deadline: float | None) -> None:
+        from optuna.trial import TrialState
+
+        from relatum.training.loop import TrainingStopped, train
+
+        trial = self._study.ask()
+        values = {dimension.key: dimension.suggest(trial) for dimension in self.space}
+        record = replace(self._record, config=apply(self._record.config, values))
+        path = self._folder / "trials" / str(trial.number)
+        shutil.rmtree(path, ignore_errors=True)
+        monitor = _TrialMonitor(trial, inner, deadline, loud=trial.number == 0)
+        state = TrialState.COMPLETE
+        try:
+            train(self._data, record, path, device=device, monitor=monitor)
+        except _Ended:
+            state = TrialState.PRUNED
+        except TrainingStopped:
+            raise TrainingStopped(f"stopped in trial {trial.number}; the same command goes on with it") from None
+        except RelatumError as error:
+            self._say(f"trial {trial.number} failed: {error}")
+            trial.set_user_attr("failed", True)  # and not one that was left behind
+            state = TrialState.FAIL
+        self._study.tell(trial, monitor.best if state == TrialState.COMPLETE else None, state=state)
+        _keep_log(path)
+
+    def _write_best(self) -> None:
+        best = self.best()
+        if best is None:
+            return
+        head = (
+            f"# The best of {len(self.reports())} trials: number {best.number}, {best.score:.4f} on dev. "
+            "For: relatum train DATA --config best.toml\n"
+        )
+        content = dump_config(apply(self._record.config, best.values), comments=False, changed=True)
+        with replacing_file(self.best_settings) as draft:
+            draft.write_text(head + content, encoding="utf-8")
+
+
+def _keep_log(path: Path) -> None:
+    """Leave of a trial's folder its log alone: its states and models are large, and nobody needs them."""
+    for item in path.iterdir() if path.is_dir() else ():
+        if item.is_dir():
+            shutil.rmtree(item)
+        elif item.name != "log.jsonl":
+            with suppress(OSError):
+                item.unlink()
+
+
+def _need_optuna() -> None:
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        raise RelatumError("searching for settings needs Optuna; pip install 'relatum[tune]'") from None

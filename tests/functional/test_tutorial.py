@@ -1,0 +1,76 @@
+"""The tutorial's commands, executed in the order of the page, do what the page promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the page with the output that is shown for it."""
+    blocks = re.findall(
+        r"^```(?:console|sh)\n(.*?)^```", TUTORIAL.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return [
+        (command, shown)
+        for block in blocks
+        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+def flat(text: str) -> str:
+    """The text with single spaces: how wide a table is depends on what else is in it."""
+    return re.sub(" +", " ", text)
+
+
+def promise(shown: str) -> re.Pattern[str]:
+    """The shown lines in their order, other lines between them; `…` stands for any text."""
+    lines = [flat(line).rstrip() for line in shown.splitlines() if line.strip() != "…"]
+    return re.compile(r"(?s:.*)".join("^" + ".*".join(map(re.escape, line.split("…"))) for line in lines), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_tutorial_keeps_its_promises(tmp_path: Path) -> None:
+    place = tmp_path
+    done = []
+    for command, shown in commands():
+        program, *arguments = shlex.split(command)
+        if program == "pip":
+            continue  # the tests run where relatum is installed
+        if program == "cd":
+            place = place / arguments[0]
+            continue
+        words = [sys.executable, "-m", "relatum"] if program == "relatum" else [program]
+        result = subprocess.run(
+            [*words, *arguments],
+            cwd=place,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=600,
+        )
+        assert result.returncode == 0, f"{command}\n{result.stdout}"
+        assert promise(shown).search(flat(result.stdout)), f"{command}\npromised:\n{shown}\nfound:\n{result.stdout}"
+        done.append(program if program != "relatum" else arguments[0])
+    assert done == ["init", "head", "inspect", "train", "evaluate", "extract", "extract"]
+    scores = json.loads((place / "run" / "result.json").read_text(encoding="utf-8"))
+    for part in ("dev", "test"):
+        assert scores[part]["entities"]["micro"]["f1"] > 0.8
+        assert scores[part]["relations_strict"]["micro"]["f1"] > 0.7
+
+
+def test_tutorial_promise_needs_every_line_in_order() -> None:
+    wanted = promise("one …\n…\n  two\n")
+    assert wanted.search(flat("zero\none and a half\nmore\n    two\n"))
+    assert not wanted.search(flat("  two\none and a half\n"))
+    assert not wanted.search("one and a half\n")

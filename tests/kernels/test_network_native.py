@@ -1,0 +1,371 @@
+"""Parts of the network in compiled code: as exact as in plain torch, and never of weights that are no more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from relatum.errors import ConfigError, RelatumError
+from relatum.kernels.backend import use_backend
+from relatum.kernels.compile import can_load, load
+from relatum.kernels.md_gru import CellSpec
+from relatum.kernels.network import cpu, pairing
+from relatum.kernels.network.cpu import SOURCE, Packing, is_available
+from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
+from relatum.layers.characters import CharacterLSTM, Spelling
+from relatum.layers.md_rnn import MDRNN
+from relatum.layers.pairing import Pairing
+from relatum.models.embedder import TextEmbedder
+from relatum.models.inputs import ModelInputs
+from relatum.models.layer import TableSequenceLayer
+from relatum.models.network import TableSequenceNetwork
+from relatum.models.outputs import Outputs
+from relatum.models.stack import find_stack
+
+# The matrix unit in plain loops.
+EMULATED = replace(SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"))
+LENGTHS = ([1], [5], [9, 3, 1], [50, 7], [4, 4])
+SHAPES = [(24, 16, 10, 8), (50, 9, 7, 5), (200, 64, 72, 8)]
+"""Width, table width, maps and attention heads, of which the last divide the first."""
+
+pytestmark = pytest.mark.skipif(not can_load(SOURCE)[0], reason=can_load(SOURCE)[1])
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(3)
+
+
+def make_mask(lengths: list[int]) -> Tensor:
+    return torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+
+
+def cells(mask: Tensor) -> Tensor:
+    return mask.unsqueeze(2) & mask.unsqueeze(1)
+
+
+def three_ways(module: nn.Module, *arguments: Any) -> tuple[Any, Any, Any]:
+    """What compiled code says, what plain torch says in the same precision, and what it says in double precision."""
+
+    def wide(value: Any) -> Any:
+        return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    module.eval()
+    with torch.no_grad():
+        found = module(*arguments)
+        with use_backend("wavefront"):
+            plain = module(*arguments)
+            exact = deepcopy(module).double()(*map(wide, arguments))
+    return found, plain, exact
+
+
+def assert_as_exact(found: Tensor, plain: Tensor, exact: Tensor, where: Tensor) -> None:
+    ours, others = ((one.double() - exact)[where].abs().max() for one in (found, plain))
+    assert found.dtype == plain.dtype
+    assert not torch.equal(found[where], plain[where]) or ours == 0, "both were computed in the same way"
+    assert ours <= 2 * others + 1e-6 * exact[where].abs().max()
+
+
+def make_layer(width: int, table_width: int, n_heads: int, activate: bool = True) -> SequenceLayer:
+    attention = SelfAttention(TableGuidedScores(table_width, n_heads), width, n_heads, activate)
+    return SequenceLayer(attention, width, 3 * width + 1, 0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize(("width", "table_width", "_", "n_heads"), SHAPES)
+def test_sequence_layer_is_as_exact_as_plain_torch(
+    width: int, table_width: int, _: int, n_heads: int, lengths: list[int], dtype: torch.dtype
+) -> None:
+    layer, mask, n = make_layer(width, table_width, n_heads, activate=n_heads == 8), make_mask(lengths), max(lengths)
+    table = torch.randn(len(lengths), n, n, table_width).masked_fill(~cells(mask).unsqueeze(-1), torch.nan).to(dtype)
+    sequence = torch.randn(len(lengths), n, width)
+    found, _, _ = three_ways(layer, sequence, table, mask)
+    _, plain, exact = three_ways(layer, sequence, table.nan_to_num(), mask)
+    assert_as_exact(found[0], plain[0], exact[0], mask)
+    attention = [one[1].movedim(1, -1) for one in (found, plain, exact)]
+    if n > 1:
+        assert_as_exact(attention[0], attention[1], attention[2], cells(mask))
+    assert not attention[0][~cells(mask)].any()
+    assert not found[0][~mask].any()
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize(("width", "table_width", "n_maps", "_"), SHAPES)
+def test_pairing_is_as_exact_as_plain_torch(
+    width: int, table_width: int, n_maps: int, _: int, lengths: list[int]
+) -> None:
+    module, mask, n = Pairing(width, table_width, n_maps, "two-step"), make_mask(lengths), max(lengths)
+    found, plain, exact = three_ways(
+        module, torch.randn(len(lengths), n, width), torch.rand(len(lengths), n, n, n_maps), mask
+    )
+    assert_as_exact(found, plain, exact, cells(mask))
+    assert not found[~cells(mask)].any()
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize(("width", "table_width", "n_maps", "_"), SHAPES)
+def test_pairing_in_bfloat16_is_as_exact_as_plain_torch(
+    width: int,
+    table_width: int,
+    n_maps: int,
+    _: int,
+    lengths: list[int],
+    emulated: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if emulated:
+        library = cpu.library(EMULATED)
+        for part in (cpu, pairing):
+            monkeypatch.setattr(part, "library", lambda: library)
+    module, mask, n = Pairing(width, table_width, n_maps, "two-step").bfloat16(), make_mask(lengths), max(lengths)
+    sequence, maps = torch.randn(len(lengths), n, width), torch.rand(len(lengths), n, n, n_maps).bfloat16()
+    found, plain, exact = three_ways(module, sequence, maps, mask)
+    where = cells(mask)
+    assert found.dtype == torch.bfloat16
+    ours, others = ((one.double() - exact)[where].square().mean().sqrt() for one in (found, plain))
+    assert ours <= 1.5 * others + 1e-3
+
+
+@pytest.mark.parametrize("width", [30, 64, 2])
+@pytest.mark.parametrize("lengths", [[1], [3, 1, 7, 7, 2], list(range(1, 30))], ids=str)
+def test_characters_are_read_as_exactly_as_in_plain_torch(width: int, lengths: list[int]) -> None:
+    module = CharacterLSTM(20, width, 0.5).eval()
+    numbers = torch.randint(1, 20, (sum(lengths),))
+    spelling = Spelling.pack(numbers, torch.tensor(lengths), torch.arange(1, len(lengths) + 1).unsqueeze(0))
+    with torch.no_grad():
+        packed = module.packed()
+        assert packed is not None
+        found = packed.read(numbers.numpy(), np.array(lengths)).unsqueeze(0)
+        plain, exact = module(spelling), deepcopy(module).double()(spelling)
+    assert_as_exact(found, plain, exact, torch.ones(1, len(lengths), dtype=torch.bool))
+
+
+def test_characters_are_packed_only_where_nothing_is_learned() -> None:
+    module = CharacterLSTM(20, 6, 0.5).eval()
+    assert module.packed() is None
+    with torch.no_grad():
+        assert module.packed() is not None
+        with use_backend("wavefront"):
+            assert module.packed() is None
+        assert module.train().packed() is None
+        assert module.eval().double().packed() is None
+
+
+@pytest.mark.parametrize("number", [20, -1])
+def test_character_that_there_is_not_is_refused(number: int) -> None:
+    with torch.no_grad():
+        packed = CharacterLSTM(20, 6, 0).eval().packed()
+    assert packed is not None
+    with pytest.raises(RelatumError, match=r"a character of the number .*: the embedding has 20"):
+        packed.read(np.array([3, number]), np.array([2]))
+
+
+def make_network(
+    n_layers: int = 2, n_rounds: int = 1, reads_sequence: bool = True, **spec: Any
+) -> TableSequenceNetwork:
+    layers = [
+        TableSequenceLayer(
+            Pairing(24, 16, 5, "two-step"), MDRNN(16, 16, ("nw", "se"), CellSpec(**spec)), make_layer(24, 16, 8)
+        )
+        for _ in range(n_layers)
+    ]
+    embedder = TextEmbedder(None, None, 11, 24, 0.5)
+    scorers = nn.Linear(24, 4), nn.Linear(16, 6)
+    return TableSequenceNetwork(embedder, layers, *scorers, 0.5, n_rounds, reads_sequence).eval()
+
+
+def make_inputs(lengths: list[int]) -> ModelInputs:
+    n = max(lengths)
+    vectors, maps = torch.randn(len(lengths), n, 11), torch.rand(len(lengths), n, n, 5)
+    return ModelInputs(make_mask(lengths), vectors=vectors, attention_maps=maps)
+
+
+def assert_same(found: Outputs, wanted: Outputs, mask: Tensor, tolerance: float = 1e-5) -> None:
+    def close(one: Tensor | None, two: Tensor | None, where: Tensor) -> None:
+        assert one is not None
+        assert two is not None
+        torch.testing.assert_close(one[where].float(), two[where].float(), rtol=0, atol=tolerance)
+
+    close(found.entity_logits, wanted.entity_logits, mask)
+    close(found.relation_logits, wanted.relation_logits, cells(mask))
+    assert len(found.layers) == len(wanted.layers)
+    for one, two in zip(found.layers, wanted.layers, strict=True):
+        close(one.sequence, two.sequence, mask)
+        close(one.table, two.table, cells(mask))
+        assert one.attention is not None
+        assert two.attention is not None
+        close(one.attention.movedim(1, -1), two.attention.movedim(1, -1), cells(mask))
+
+
+def both(network: TableSequenceNetwork, inputs: ModelInputs) -> tuple[Outputs, Outputs]:
+    with torch.inference_mode():
+        found = network(inputs)
+        with use_backend("wavefront"):
+            return found, network(inputs)
+
+
+def has_stack(network: TableSequenceNetwork, inputs: ModelInputs) -> bool:
+    with torch.no_grad():
+        return find_stack(network, torch.empty(1), inputs.attention_maps) is not None
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"n_rounds": 3, "n_layers": 1}, {"reads_sequence": False}, {"read": ("up", "left")}],
+    ids=str,
+)
+def test_all_layers_at_once_are_the_layers_one_by_one(lengths: list[int], settings: dict[str, Any]) -> None:
+    network, inputs = make_network(**settings), make_inputs(lengths)
+    assert has_stack(network, inputs)
+    assert_same(*both(network, inputs), inputs.mask)
+
+
+def test_number_of_threads_changes_nothing() -> None:
+    network, inputs, sequence = make_network(), make_inputs([40, 17, 3]), torch.randn(3, 40, 24)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for n_threads in (1, 2, 3, 8):
+            torch.set_num_threads(n_threads)
+            with torch.no_grad():
+                stack = find_stack(network, sequence, inputs.attention_maps)
+                assert stack is not None
+                assert inputs.attention_maps is not None
+                found.append(stack.read(sequence, inputs.attention_maps, inputs.mask))
+    finally:
+        torch.set_num_threads(before)
+    for states in found[1:]:
+        for one, two in zip(states, found[0], strict=True):
+            assert all(map(torch.equal, one, two))
+
+
+def test_layers_in_bfloat16_are_nearly_those_of_plain_torch() -> None:
+    network, inputs = make_network(), make_inputs([9, 4])
+    for layer in network.layers:
+        assert isinstance(layer, TableSequenceLayer)
+        assert layer.pairing is not None
+        assert layer.table_encoder is not None
+        layer.pairing.bfloat16(), layer.table_encoder.bfloat16()
+    assert has_stack(network, inputs)
+    found, plain = both(network, inputs)
+    assert found.layers[0].table is not None
+    assert found.layers[0].table.dtype == torch.bfloat16
+    assert_same(found, plain, inputs.mask, tolerance=0.05)
+
+
+def change_in_place(network: TableSequenceNetwork) -> None:
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(1.5)
+
+
+def load_others(network: TableSequenceNetwork) -> None:
+    network.load_state_dict(make_network().state_dict())
+
+
+def assign_others(network: TableSequenceNetwork) -> None:
+    network.load_state_dict(make_network().state_dict(), assign=True)
+
+
+def move(network: TableSequenceNetwork) -> None:
+    network.double().float()
+    change_in_place(network)
+
+
+def replace_a_part(network: TableSequenceNetwork) -> None:
+    layer = network.layers[0]
+    assert isinstance(layer, TableSequenceLayer)
+    layer.sequence_encoder = make_layer(24, 16, 8).eval()
+
+
+@pytest.mark.parametrize("change", [change_in_place, load_others, assign_others, move, replace_a_part])
+def test_weights_that_change_are_packed_anew(change: Callable[[TableSequenceNetwork], None]) -> None:
+    network, inputs = make_network(), make_inputs([6, 2])
+    before, _ = both(network, inputs)
+    change(network)
+    found, plain = both(network, inputs)
+    assert_same(found, plain, inputs.mask)
+    assert not torch.allclose(found.entity_logits, before.entity_logits, atol=1e-3)
+
+
+def test_copy_of_a_network_has_weights_of_its_own() -> None:
+    network, inputs = make_network(), make_inputs([6, 2])
+    both(network, inputs)
+    other = deepcopy(network)
+    change_in_place(other)
+    assert_same(*both(other, inputs), inputs.mask)
+    assert_same(*both(network, inputs), inputs.mask)
+
+
+def test_packing_is_made_once() -> None:
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    packing: Packing[int] = Packing()
+    layer = nn.Linear(2, 2)
+    assert [packing.find(layer, make) for _ in range(3)] == [1, 1, 1]
+    with torch.inference_mode():
+        unseen = nn.Linear(2, 2)  # nobody counts the changes of its weights
+        assert [packing.find(unseen, make) for _ in range(2)] == [2, 3]
+
+
+def test_gradients_training_and_other_forms_are_plain_torch() -> None:
+    network, inputs = make_network(), make_inputs([4])
+    assert find_stack(network, torch.empty(1), inputs.attention_maps) is None, "gradients are wanted"
+    network.train()
+    assert not has_stack(network, inputs)
+    network.eval()
+    assert not has_stack(network, replace(inputs, attention_maps=None))
+    for name in ("wavefront", "reference", "triton"):
+        with use_backend(name):
+            assert not has_stack(network, inputs)
+    dotted = SelfAttention(DotProductScores(24, 8), 24, 8, True)
+    assert SequenceLayer(dotted, 24, 30, 0).packed() is None
+    assert Pairing(24, 16, 5, "one-step").packed() is None
+    assert make_layer(24, 16, 8).double().packed() is None
+    before = MDRNN(16, 16, ("nw", "se"), CellSpec(reset="before"))
+    first = network.layers[0]
+    assert isinstance(first, TableSequenceLayer)
+    first.table_encoder = before.eval()
+    assert not has_stack(network, inputs)
+    assert_same(*both(network, inputs), inputs.mask)
+    with use_backend("cpu"), torch.no_grad(), pytest.raises(ConfigError, match="no kernel for this form of cell"):
+        network(inputs)
+
+
+@pytest.fixture
+def fresh_answers() -> Iterator[None]:
+    is_available.cache_clear()
+    cpu.library.cache_clear()
+    yield
+    is_available.cache_clear()
+    cpu.library.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh_answers")
+def test_compiler_that_fails_is_a_warning(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("CXX", "false")
+    monkeypatch.setenv("RELATUM_CACHE", "/nonexistent/relatum")
+    network, inputs = make_network(), make_inputs([4])
+    with caplog.at_level(logging.WARNING):
+        assert not is_available()
+        assert not has_stack(network, inputs)
+    assert caplog.text.count("the network is computed in plain torch, which is slower") == 1
+
+
+def test_emulated_unit_is_what_it_says() -> None:
+    assert load(EMULATED).relatum_network_allowed() == 1

@@ -1,0 +1,260 @@
+"""Plans of several runs, and runs side by side; most with processes that only pretend to train."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from relatum.config import Config
+from relatum.data.partition import Fold
+from relatum.errors import RelatumError
+from relatum.training.corpus import FoldChoice, load_training_data
+from relatum.training.folder import RunFolder, RunRecord
+from relatum.training.loop import TrainingStopped, train
+from relatum.training.runs import parallel
+from relatum.training.runs.parallel import LOG, complete_runs
+from relatum.training.runs.plan import RunsFolder, start_runs, with_seed
+
+from ..conftest import TINY, Silent
+
+Tiny = Callable[..., Config]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Processes that pretend; the deeds of seeds are given as fail, die, wait or slow."""
+    monkeypatch.setattr(parallel, "WORKER", (str(Path(__file__).with_name("fake_worker.py")),))
+
+    def set_deeds(**deeds: str) -> None:
+        monkeypatch.setenv("FAKE", ",".join(f"{name.removeprefix('seed_')}:{deed}" for name, deed in deeds.items()))
+
+    set_deeds()
+    return set_deeds
+
+
+def complete(path: Path, **options: Any) -> tuple[dict[str, Any], str]:
+    """The results, and what was shown."""
+    shown = io.StringIO()
+    return complete_runs(path, console=Console(file=shown, width=200), **options), shown.getvalue()
+
+
+def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    said: list[str] = []
+    config = tiny("training.seed=3")
+    plan = start_runs(tmp_path / "runs", small_corpus, config, n_runs=2, folds=3, device="cpu", say=said.append)
+    assert [run.name for run in plan.runs] == [f"fold-{k}/seed-{s}" for k in (1, 2, 3) for s in (3, 4)]
+    assert plan == RunsFolder(tmp_path / "runs").read()
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"runs.json", "folds.json"}
+    assert "3 folds of all documents" in said[0]
+    folds = [
+        Fold(**{name: tuple(m) for name, m in one.items()})
+        for one in json.loads((tmp_path / "runs/folds.json").read_text())
+    ]
+    assert sorted(number for fold in folds for number in fold.test) == list(range(28))
+    for fold in folds:
+        assert fold.dev
+        assert sorted((*fold.train, *fold.dev, *fold.test)) == list(range(28))
+    left = RunsFolder(tmp_path / "runs").prepare(plan)
+    record = RunFolder(tmp_path / "runs/fold-2/seed-4").read()
+    assert left == list(plan.runs)
+    assert record.config == with_seed(config, 4)
+    assert record.fold == f"{tmp_path / 'runs/folds.json'}:2"
+    data = load_training_data(small_corpus, record.config, None, FoldChoice.parse(record.fold))
+    assert data.fingerprint() == record.fingerprint
+    assert f"--set training.seed=4 --fold {record.fold}" in record.command
+    again = start_runs(tmp_path / "again", small_corpus, config, n_runs=2, folds=3, device="cpu")
+    assert [run.fingerprint for run in again.runs] == [run.fingerprint for run in plan.runs]
+
+
+def test_given_folds_are_taken_from_their_file(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    lists = tmp_path / "lists.json"
+    lists.write_text(
+        json.dumps([{"train": [0, 1, 2, 3], "dev": [4, 5], "test": [6]}, {"train": [6, 7, 8], "dev": [0]}])
+    )
+    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), folds=lists, device="cpu")
+    assert [(run.name, plan.fold_of(run)) for run in plan.runs] == [
+        ("fold-1/seed-0", f"{lists}:1"),
+        ("fold-2/seed-0", f"{lists}:2"),
+    ]
+    one = start_runs(tmp_path / "one", small_corpus, tiny(), n_runs=2, folds=FoldChoice(lists, 2), device="cpu")
+    assert [(run.name, one.fold_of(run)) for run in one.runs] == [("seed-0", f"{lists}:2"), ("seed-1", f"{lists}:2")]
+
+
+def test_dev_part_that_is_held_out_depends_on_the_seed_as_in_single_runs(
+    small_corpus: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    alone = small_corpus / "train.jsonl"
+    plan = start_runs(tmp_path / "runs", alone, tiny(), n_runs=2, device="cpu")
+    expected = [load_training_data(alone, tiny(f"training.seed={seed}")).fingerprint() for seed in (0, 1)]
+    assert [run.fingerprint for run in plan.runs] == expected
+    assert expected[0] != expected[1]
+
+
+@pytest.mark.parametrize("folds", [40, 0])
+def test_senseless_folds_leave_nothing_behind(small_corpus: Path, tiny: Tiny, tmp_path: Path, folds: int) -> None:
+    with pytest.raises(RelatumError, match=f"--folds {folds}"):
+        start_runs(tmp_path / "runs", small_corpus, tiny(), folds=folds, device="cpu")
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_have_mean_and_sample_deviation(
+    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    del fake
+    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=1)
+    record, shown = complete(tmp_path / "runs")
+    assert record == json.loads((tmp_path / "runs/results.json").read_text())
+    assert record["complete"] is True
+    assert record["commit"] == "abc"
+    summary = record["summary"]["dev"]["relations"]["macro"]["f1"]
+    assert summary["mean"] == pytest.approx(0.2)  # of 0.1, 0.2 and 0.3
+    assert summary["std"] == pytest.approx(0.1)
+    assert summary["n"] == 3
+    assert record["summary"]["test"]["entities"]["micro"]["f1"]["std"] == pytest.approx(0.05)
+    assert record["summary"]["test"]["entities"]["micro"]["recall"] == {"mean": 0.5, "std": 0.0, "n": 3}
+    assert record["by_seed"] is None
+    assert "seed-1: hello from seed-1" in shown
+    assert "seed-1: step 4 of 4  loss 1  dev NER 20.00  RE 20.00" in shown
+    assert "seed-2: complete (3 of 3 complete)" in shown
+
+
+def test_folds_have_means_for_each_seed(
+    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    del fake
+    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, folds=2, device="cpu", jobs=2)
+    record, _ = complete(tmp_path / "runs")
+    # dev F1 is 0.11 and 0.12 for seed 0 on the two folds, 0.21 and 0.22 for seed 1
+    by_seed = record["by_seed"]
+    assert [seed["dev"]["entities"]["micro"]["f1"] for seed in by_seed["seeds"]] == pytest.approx([0.115, 0.215])
+    assert by_seed["summary"]["dev"]["entities"]["micro"]["f1"] == pytest.approx(
+        {"mean": 0.165, "std": 0.1 / 2**0.5, "n": 2}
+    )
+    assert record["summary"]["dev"]["entities"]["micro"]["f1"]["n"] == 4
+    assert [(run["fold"], run["seed"]) for run in record["runs"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_run_that_fails_does_not_stop_the_others_and_can_be_made_good(
+    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    fake(seed_0="fail", seed_1="die")
+    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=1)
+    record, shown = complete(tmp_path / "runs")
+    assert record["complete"] is False
+    assert [run["name"] for run in record["runs"]] == ["seed-2"]
+    first, second = record["missing"]
+    assert first["status"] == "failed"
+    assert first["message"] == "the moon is full"
+    assert (tmp_path / "runs" / first["log"]).read_text() == "Traceback: something\n"
+    assert "it was killed" in second["message"]
+    assert "seed-0: failed: the moon is full" in shown
+    fake()
+    times = (tmp_path / "runs/seed-2/times.txt").read_text()
+    record, shown = complete(tmp_path / "runs")
+    assert record["complete"] is True
+    assert record["missing"] == []
+    assert "seed-2" not in shown
+    assert (tmp_path / "runs/seed-2/times.txt").read_text() == times, "a run that was complete was made again"
+
+
+def times(path: Path) -> tuple[float, float]:
+    first, last = path.read_text().splitlines()
+    return float(first.split()[0]), float(last)
+
+
+@pytest.mark.parametrize(("jobs", "together"), [(1, False), (2, True)])
+def test_jobs_says_how_many_go_on_at_once(
+    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path, jobs: int, together: bool
+) -> None:
+    fake(seed_0="slow", seed_1="slow")
+    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, device="cpu", jobs=jobs)
+    complete(tmp_path / "runs")
+    first, second = (times(tmp_path / "runs" / name / "times.txt") for name in ("seed-0", "seed-1"))
+    assert (second[0] < first[1]) is together
+
+
+def test_stop_reaches_all_runs_once_and_they_can_go_on(
+    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(seed_0="wait", seed_1="wait")
+    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=2)
+    hear = parallel.Workers.hear
+
+    def stop_when_both_wait(self: parallel.Workers, seconds: float) -> object:
+        waiting = [(tmp_path / "runs" / name / "waits") for name in ("seed-0", "seed-1")]
+        if all(path.exists() for path in waiting):
+            for path in waiting:
+                path.unlink()
+            os.kill(os.getpid(), signal.SIGINT)
+        return hear(self, seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel.Workers, "hear", stop_when_both_wait)
+        with pytest.raises(TrainingStopped, match=r"0 of 3 runs are complete.*--resume"):
+            complete(tmp_path / "runs")
+    assert (tmp_path / "runs/seed-0/saved").exists()
+    assert (tmp_path / "runs/seed-1/saved").exists()
+    assert not (tmp_path / "runs/seed-2/times.txt").exists(), "a run was begun after the stop"
+    assert not (tmp_path / "runs/results.json").exists()
+    fake()
+    assert complete(tmp_path / "runs")[0]["complete"] is True
+
+
+def test_two_processes_do_not_go_on_with_the_same_runs(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, device="cpu")
+    with (
+        RunFolder(tmp_path / "runs").locked(lambda _: None),
+        pytest.raises(RelatumError, match="another process is training here"),
+    ):
+        complete_runs(tmp_path / "runs")
+
+
+def test_run_folder_that_was_not_written_whole_is_begun_again(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=1, device="cpu")
+    (tmp_path / "runs/seed-0").mkdir()
+    (tmp_path / "runs/seed-0/.run.json.x.partial").write_text("{")
+    RunsFolder(tmp_path / "runs").prepare(plan)
+    assert RunFolder(tmp_path / "runs/seed-0").read().config.training.seed == 0
+
+
+def test_runs_killed_in_the_middle_end_as_single_runs_do(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    settings = [word for setting in (*TINY, "training.sizes=given") for word in ("--set", setting)]
+    command = [sys.executable, "-m", "relatum", "train", str(small_corpus), "--out", str(runs), "--runs", "2"]
+    with subprocess.Popen([*command, "--jobs", "1", "--device", "cpu", *settings], stderr=subprocess.DEVNULL) as parent:
+        log = runs / "seed-0" / "log.jsonl"
+        until = time.monotonic() + 100
+        while not log.exists() or not log.read_text():
+            assert parent.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.003)
+        parent.kill()
+    assert not (runs / "results.json").exists()
+    record, _ = complete(runs)
+    assert record["complete"] is True
+    for seed in (0, 1):
+        config = tiny(f"training.seed={seed}")
+        data = load_training_data(small_corpus, config)
+        single = RunRecord(config, str(small_corpus), None, None, "cpu", "", data.fingerprint())
+        train(data, single, tmp_path / f"single-{seed}", device=torch.device("cpu"), monitor=Silent())
+        one, two = (
+            path / "model" / "model.safetensors" for path in (runs / f"seed-{seed}", tmp_path / f"single-{seed}")
+        )
+        assert one.read_bytes() == two.read_bytes()
+        result = json.loads((tmp_path / f"single-{seed}" / "result.json").read_text())
+        kept = record["runs"][seed]
+        assert kept["test"]["entities"]["micro"]["f1"] == result["test"]["entities"]["micro"]["f1"]
+        assert kept["best"] == result["best"]
+    assert "step 12 of 12" in (runs / "seed-0" / LOG).read_text()
