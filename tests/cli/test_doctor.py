@@ -68,7 +68,9 @@ def test_doctor_says_that_all_is_well_here(monkeypatch: pytest.MonkeyPatch, tmp_
         assert versions[package] == metadata.version(package)
     assert sum(finding["detail"].startswith("used here") for finding in report["md-gru backends"]) == 1
     assert report["devices"][0]["name"] == "cpu"
-    assert report["cache"][0]["detail"] == f"{tmp_path / 'kept'}, which is not there yet"
+    detail = report["cache"][0]["detail"]  # loading a model may have compiled something
+    assert detail.startswith(f"{tmp_path / 'kept'}, ")
+    assert detail.endswith((" MiB", "which is not there yet"))
 
 
 def test_doctor_shows_each_finding_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
