@@ -23,4 +23,7 @@ def init(
     with new_folder(folder) as draft:
         copytree(TEMPLATE, draft, copy_function=copyfile, dirs_exist_ok=True)
     print(printable(f"made {folder} with config.toml, data and README.md; now:"))
-    print(printable(f"  cd {quote(str(folder))}\n  relatum train data --config config.toml --out run"))
+    print(printable(f"  cd {quote(str(folder))}"))
+    print("  relatum train data --config config.toml --out run")
+    print("  relatum evaluate run/model data")
+    print('  relatum extract --model run/model "…"')

@@ -101,7 +101,7 @@ def train(
     every evaluation in RUN/log.jsonl. Ctrl-C stops after the update that is under way and saves the state, and so does
     SIGTERM; a run that was killed goes on from its last evaluation. The exit status is 130 for a run that was stopped.
 
-    With --runs or --folds there are several runs, each of which is what it would be by itself: N seeds, beginning with
+    With --runs or --folds there are several runs, each of which learns as it would by itself: N seeds, beginning with
     training.seed, on every fold. RUN gets a folder for each of them (seed-0, or fold-1/seed-0), and RUN/results.json
     all scores with mean and standard deviation. Where one fails the others go on, and the exit status is 1.
     """

@@ -62,7 +62,7 @@ def load_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint:
         try:
             found = read_checkpoint(path)
         except RelatumError as error:
-            say(f"{error}; going on from the checkpoint before it")
+            say(f"{error}; going on from the checkpoint before it" if path is not paths[-1] else str(error))
         else:
             for damaged in paths[:number]:
                 damaged.unlink()

@@ -46,13 +46,15 @@ class Progress:
 
     @property
     def n_since_best(self) -> int:
-        """How many evaluations there were after the best one."""
-        return len(self.evaluations) - 1 - self.evaluations.index(self.best) if self.best else 0
+        """How many evaluations there were after the best one; none before anything was found at all."""
+        best = self.best
+        return 0 if best is None or not best.score else len(self.evaluations) - 1 - self.evaluations.index(best)
 
     @property
     def best(self) -> Evaluation | None:
-        """The evaluation with the highest score, the first of equal ones."""
-        return max(self.evaluations, key=lambda one: one.score, default=None)
+        """The evaluation with the highest score, the first of equal ones; but the last where nothing was found yet."""
+        best = max(self.evaluations, key=lambda one: one.score, default=None)
+        return best if best is None or best.score else self.evaluations[-1]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
