@@ -2,10 +2,10 @@
 
 Every backend must find in float32 the very entities and relations of the plain wavefront, in every sentence, one at a
 time and in batches; in bfloat16 it must score within 0.1 F1 of it. The plain wavefront is plain torch throughout, in
-encoder and network, too. Then they take turns, and a row is the median. With
-batch 1 the extractor is called with one text after the other, as one tries it out; else all go through `pipe`. A batch
-has no more sentences than fit into `--max-cells`, so that a larger `--batches` alone may change little.
-The data are `--data`, or conll04 in $RELATUM_DATA, or our own examples. Rows go to a JSON file with `--out`.
+encoder and network, too. Then they take turns, and a row is the median. With batch 1 the extractor is called with one
+text after the other, as one tries it out; else all go through `pipe`. A batch has no more sentences than fit into
+`--max-cells`, so that a larger `--batches` alone may change little. The data are `--data`, or conll04 in $RELATUM_DATA,
+or our own examples. Rows go to a JSON file with `--out`.
 """
 
 from __future__ import annotations

@@ -91,8 +91,10 @@ def read_documents(path: Path, format_name: str | None, problems: Problems) -> I
 def _guess_file(path: Path) -> Format:
     format = guess_format(path)
     if format is None:
-        what = "is empty" if path.stat().st_size == 0 else f"is {_purpose(path) or 'in no format that can be guessed'}"
-        raise FormatError(f"{path}: the file {what}; name its format with --from")
+        if path.stat().st_size == 0:
+            raise FormatError(f"{path}: the file is empty; name one that has data")
+        what = _purpose(path) or "in no format that can be guessed"
+        raise FormatError(f"{path}: the file is {what}; name its format with --from")
     return format
 
 

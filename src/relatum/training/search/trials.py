@@ -210,6 +210,7 @@ class Search:
                     self._study.enqueue_trial(trial.params)
 
     def _make_trial(self, device: torch.device, inner: Monitor, deadline: float | None) -> None:
+        import torch
         from optuna.trial import TrialState
 
         from relatum.training.loop import TrainingStopped, train
@@ -227,7 +228,7 @@ class Search:
             state = TrialState.PRUNED
         except TrainingStopped:
             raise TrainingStopped(f"stopped in trial {trial.number}; the same command goes on with it") from None
-        except RelatumError as error:
+        except (RelatumError, torch.OutOfMemoryError) as error:  # memory may run out while dev is scored
             self._say(f"trial {trial.number} failed: {error}")
             trial.set_user_attr("failed", True)  # and not one that was left behind
             state = TrialState.FAIL
