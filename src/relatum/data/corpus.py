@@ -92,7 +92,7 @@ def _guess_file(path: Path) -> Format:
     format = guess_format(path)
     if format is None:
         if path.stat().st_size == 0:
-            raise FormatError(f"{path}: the file is empty; name one that has data")
+            raise FormatError(f"{path}: the file is empty; name one that has data, or its format with --from")
         what = _purpose(path) or "in no format that can be guessed"
         raise FormatError(f"{path}: the file is {what}; name its format with --from")
     return format
