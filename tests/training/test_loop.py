@@ -83,7 +83,7 @@ def test_run_leaves_a_model_a_log_and_a_result(start: Start, tiny: Tiny, tmp_pat
     assert record == json.loads(json.dumps(result.record))
     assert [evaluation["step"] for evaluation in record["history"]] == [4, 8, 12]
     assert [evaluation.step for evaluation, _ in silent.evaluations] == [4, 8, 12]
-    best = max(record["history"], key=lambda one: one["score"])
+    best = max(record["history"], key=lambda one: (one["score"], 0 if one["score"] else one["step"]))
     assert record["best"] == {"step": best["step"], "score": best["score"]}
     assert record["dev"] == best["dev"] == result.dev.to_dict()
     assert result.test is not None
