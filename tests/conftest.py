@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Several test processes share the machine: with one thread each they do not wait for one another.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # A slow or busy machine must not fail a property.
 settings.register_profile("relatum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
