@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relatum.cli.options import BatchSize, MaxCells, Precision
+from relatum.cli.options import BatchSize, DataFormat, MaxCells, Precision
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model, or the name of one.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Annotated data: a folder of parts, or a file.")],
     part: Annotated[str, typer.Option(metavar="NAME", help="The part of a folder to score on.")] = "test",
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
-    ] = None,
+    from_: DataFormat = None,
     gold_entities: Annotated[
         bool, typer.Option("--gold-entities", help="Give the model the gold entities: RE (gold).")
     ] = False,

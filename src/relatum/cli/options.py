@@ -1,4 +1,4 @@
-"""Options of the commands that read text with a model."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -21,3 +21,7 @@ MaxCells = Annotated[
         help="The most table cells in a batch, which memory grows with; as the model says if not given.",
     ),
 ]
+DataFormat = Annotated[
+    str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set training.seed=N.")]

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from relatum.cli.options import DataFormat
+
 
 def split(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A file or folder; its parts are taken together.")],
@@ -28,9 +30,7 @@ def split(
         ),
     ] = None,
     lists_only: Annotated[bool, typer.Option("--lists-only", help="Write folds.json without the data.")] = False,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
-    ] = None,
+    from_: DataFormat = None,
 ) -> None:
     """Divide annotated data. Documents with equal texts stay together; what is written is relatum JSONL.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relatum.cli.config import ConfigFile, Override
+from relatum.cli.options import DataFormat, Seed
 
 if TYPE_CHECKING:
     from relatum.config import Config
@@ -66,10 +67,8 @@ def train(
     ] = None,
     config: ConfigFile = None,
     override: Override = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set training.seed=N.")] = None,
+    from_: DataFormat = None,
+    seed: Seed = None,
     device: Device = None,
     fold: Annotated[
         str | None,

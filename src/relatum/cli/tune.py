@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relatum.cli.config import ConfigFile, Override
+from relatum.cli.options import DataFormat, Seed
 from relatum.cli.train import Call, Device, settle
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ def tune(
     ] = None,
     config: ConfigFile = None,
     override: Override = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set training.seed=N.")] = None,
+    from_: DataFormat = None,
+    seed: Seed = None,
     device: Device = None,
 ) -> None:
     """Search for better settings by their scores on dev; test is not read.

@@ -7,11 +7,10 @@ are the same, and a test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -21,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from relatum.encoders.adapters import check_change
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.frozen import FrozenLinear, can_split
+from relatum.encoders.frozen import FrozenLinear, Packed, can_split
 from relatum.errors import RelatumError
 from relatum.kernels.backend import allows_compiled
 from relatum.kernels.encoder import cpu as compiled
@@ -90,7 +89,7 @@ class BertShape:
         return cls(epsilon, *counts)
 
 
-class Bert(Backbone):
+class Bert(Packed, Backbone):
     """Embeddings and layers, without the pooler; dropout is left out, since it is only ever used frozen."""
 
     _packed: compiled.PackedEncoder | None = None
@@ -141,19 +140,6 @@ class Bert(Backbone):
         return compiled.EncoderWeights(
             self.pieces.weight, positions, _norm_weights(self.norm), layers, self.n_attention_heads
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
-        return {**state, "_packed": None}  # pointers mean nothing in another process
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Bert:
-        self._packed = None
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
-
-    def _load_from_state_dict(self, *arguments: Any) -> None:
-        self._packed = None
-        super()._load_from_state_dict(*arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,26 @@ _FEW_ROWS = 256
 of the work, and the plain product is as fast."""
 
 
-class FrozenLinear(nn.Linear):
+class Packed(nn.Module):
+    """A module that also has its weights in the order in which a CPU reads them, until they change."""
+
+    _packed: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {**state, "_packed": None}  # pointers mean nothing in another process, and cannot be copied
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self._packed = None
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        self._packed = None
+        super()._load_from_state_dict(*arguments)
+
+
+class FrozenLinear(Packed, nn.Linear):
     """A linear layer for inference alone, which computes and answers in the precision of its weights.
 
     What it is given may be wider: so a network keeps float32 between products that are narrower.
@@ -61,19 +80,6 @@ class FrozenLinear(nn.Linear):
         then = "gelu" if activates else "none"
         fused: Tensor = torch.ops.mkldnn._linear_pointwise(values, self._packed, self.bias, then, [], "none")
         return fused
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
-        return {**state, "_packed": None}  # they can be neither copied nor stored
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FrozenLinear:
-        self._packed = None
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
-
-    def _load_from_state_dict(self, *arguments: Any) -> None:
-        self._packed = None
-        super()._load_from_state_dict(*arguments)
 
 
 def _reorder(weight: Tensor) -> Tensor:
