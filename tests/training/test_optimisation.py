@@ -9,7 +9,7 @@ from torch.nn import Parameter
 
 from relatum.config import TrainingConfig
 from relatum.errors import RelatumError
-from relatum.training.optimisation import Optimiser, encoder_groups, learning_rate
+from relatum.training.optimisation import Optimiser, Rate, encoder_groups, learning_rate
 
 PAPER = TrainingConfig()
 
@@ -34,6 +34,22 @@ def test_rate_without_stairs_falls_at_every_step() -> None:
     config = TrainingConfig(decay_staircase=False, warmup_steps=10)
     assert learning_rate(11, config) == pytest.approx(1e-3 / (1 + 0.05 * 0.011), rel=1e-12)
     assert learning_rate(1500, config) == pytest.approx(1e-3 / 1.075, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shares"),
+    [("linear", (0.75, 0.5, 0.25)), ("cosine", ((1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2))],
+)
+def test_rate_that_falls_to_zero_is_full_after_the_warm_up(schedule: str, shares: tuple[float, ...]) -> None:
+    config = TrainingConfig.model_validate({"schedule": schedule, "warmup_steps": 4, "steps": 7, "learning_rate": 0.5})
+    assert [learning_rate(step, config) for step in (2, 4)] == [0.25, 0.5]
+    assert [learning_rate(step, config) for step in (5, 6, 7)] == pytest.approx([0.5 * one for one in shares])
+
+
+def test_rate_that_falls_to_zero_counts_from_the_end_of_an_encoders_own_warm_up() -> None:
+    config = TrainingConfig(schedule="linear", warmup_steps=4, steps=9)
+    assert learning_rate(8, config, Rate(1.0, 6)) == pytest.approx(0.5)
+    assert learning_rate(9, config, Rate(1.0, 9)) == 1.0
 
 
 def test_rate_without_warm_up_and_decay_is_constant() -> None:

@@ -280,8 +280,13 @@ class TrainingConfig(Section):
     bucketing: bool = Field(default=True, description="Whether sentences of like length share a batch.")
     learning_rate: PositiveNumber = Field(default=1e-3, description="Adam's learning rate after the warm-up.")
     warmup_steps: NotNegative = Field(default=1000, description="Updates over which the rate rises from 0.")
+    schedule: Literal["inverse", "linear", "cosine"] = Field(
+        default="inverse",
+        description="How the rate falls after the warm-up: by inverse time, or to 0 at the end of all steps, in a line "
+        "or as a cosine.",
+    )
     decay_rate: Annotated[float, Field(ge=0)] = Field(
-        default=0.05, description="The rate is divided by 1 + decay_rate × step / decay_steps."
+        default=0.05, description='For "inverse": the rate is divided by 1 + decay_rate × step / decay_steps.'
     )
     decay_steps: Positive = Field(default=1000, description="See decay_rate.")
     decay_staircase: bool = Field(

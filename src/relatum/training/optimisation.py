@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from math import cos, pi
 
 import torch
 from torch import Tensor
@@ -48,14 +49,18 @@ def encoder_groups(by_depth: Sequence[Sequence[Parameter]], tuning: str, config:
 
 
 def learning_rate(step: int, config: TrainingConfig, rate: Rate | None = None) -> float:
-    """The rate of an update, counted from 1: a linear rise, then inverse-time decay; the network's if not said whose.
+    """The rate of an update, counted from 1: a linear rise, then a decay; the network's if not said whose.
 
-    The last update of the warm-up has the full rate. The decay counts from the first update, not from the end of the
-    warm-up, so that the rate falls at once where the warm-up took longer than `decay_steps`.
+    The last update of the warm-up has the full rate. Inverse-time decay counts from the first update, not from the end
+    of the warm-up, so that the rate falls at once where the warm-up took longer than `decay_steps`. The other schedules
+    count from the end of the warm-up, and would reach 0 one update after the last.
     """
     full, warmup = (config.learning_rate, config.warmup_steps) if rate is None else (rate.full, rate.warmup_steps)
     if step <= warmup:
         return full * step / warmup
+    if config.schedule != "inverse":
+        passed = (step - warmup) / (config.steps + 1 - warmup)
+        return full * ((1 - passed) if config.schedule == "linear" else (1 + cos(pi * passed)) / 2)
     times = step // config.decay_steps if config.decay_staircase else step / config.decay_steps
     return full / (1 + config.decay_rate * times)
 
