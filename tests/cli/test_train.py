@@ -155,7 +155,7 @@ def test_command_module_imports_nothing_heavy() -> None:
 def test_missing_word_vectors_of_a_config_are_named_with_the_cure(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Path(__file__).parents[2] / "configs" / "conll04.toml"
+    config = Path(__file__).parents[2] / "configs" / "paper" / "conll04.toml"
     monkeypatch.chdir(tmp_path)
     arguments = [str(data), "--out", str(tmp_path / "run"), "--config", str(config), *SETTINGS, "--device", "cpu"]
     with pytest.raises(RelatumError) as caught:

@@ -24,8 +24,10 @@ from relatum.types import Example
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = ROOT / "configs"
-BASES = sorted(path.stem for path in CONFIGS.glob("*.toml"))
-ABLATIONS = sorted(path.stem for path in (CONFIGS / "ablations").glob("*.toml"))
+PAPER, BEST, SHIPPED, ABLATIONS = (
+    sorted(f"{folder}/{path.stem}" for path in (CONFIGS / folder).glob("*.toml"))
+    for folder in ("paper", "best", "shipped", "ablations")
+)
 SMALL = ("model.width=16", "sequence.n_attention_heads=2", "sequence.feedforward_width=8", "characters.width=4")
 
 # What a setting leaves without anything to learn from, by the names of parameters; "key.bias" adds the same to all
@@ -72,7 +74,7 @@ class FakeEncoder:
 
 
 def path_of(name: str) -> Path:
-    return CONFIGS / f"{name}.toml" if name in BASES else CONFIGS / "ablations" / f"{name}.toml"
+    return CONFIGS / f"{name}.toml" if "/" in name else CONFIGS / "ablations" / f"{name}.toml"
 
 
 @cache
@@ -97,7 +99,7 @@ def make_small(config: Config, data: TrainingData, examples: Sequence[Example]) 
     return build_model(config, data.schema, encoder, vectors, characters)
 
 
-@pytest.mark.parametrize("name", [*BASES, *ABLATIONS])
+@pytest.mark.parametrize("name", [*PAPER, *BEST, *SHIPPED, *ABLATIONS])
 def test_config_is_built_stepped_and_makes_predictions(name: str) -> None:
     config = load_config(path_of(name), SMALL)
     data, examples = two_examples(config)
@@ -115,7 +117,7 @@ def test_config_is_built_stepped_and_makes_predictions(name: str) -> None:
         parameter_name: 0.0 if parameter.grad is None else float(parameter.grad.abs().max())
         for parameter_name, parameter in network.named_parameters()
     }
-    exempt = NOTHING_TO_LEARN.get(name, ())
+    exempt = NOTHING_TO_LEARN.get(name.removeprefix("ablations/"), ())
     for parameter_name, size in largest.items():
         learns = not any(fnmatch(parameter_name, pattern) for pattern in exempt)
         assert (size > 1e-5) is learns, f"{parameter_name} has a largest gradient of {size}"
@@ -136,7 +138,7 @@ def test_config_is_built_stepped_and_makes_predictions(name: str) -> None:
     extractor("Mara Ilves works for Tarn Shipping in Oldhaven, and she likes it there very much.")
 
 
-@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("name", [*PAPER, *SHIPPED])
 def test_published_settings_are_those_of_appendix_c(name: str) -> None:
     config = load_config(path_of(name))
     training, model = config.training, config.model
@@ -148,8 +150,8 @@ def test_published_settings_are_those_of_appendix_c(name: str) -> None:
 
 
 def test_every_ablation_changes_something_and_no_two_are_the_same() -> None:
-    base = load_config(path_of("conll04"))
-    seen = {base: "conll04"}
+    base = load_config(path_of("paper/conll04"))
+    seen = {base: "paper/conll04"}
     for name in ABLATIONS:
         config = load_config(path_of(name))
         assert config not in seen, f"{name} is {seen[config]}"
