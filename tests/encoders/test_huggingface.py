@@ -294,11 +294,31 @@ def test_compiled_encoder_says_what_torch_does(
     if not compiled.is_available():
         pytest.skip("there is no compiled code here")
     found = encoder.encode([*SENTENCES, []])
-    monkeypatch.setattr(compiled.PackedEncoder, "read", None)
+    monkeypatch.setattr(compiled.PackedEncoder, "prepare", None)
     with use_backend("wavefront"):
         plain = encoder.encode([*SENTENCES, []])
     torch.testing.assert_close(found.vectors, plain.vectors, rtol=1e-5, atol=2e-6)
     torch.testing.assert_close(found.attention_maps, plain.attention_maps, rtol=1e-5, atol=1e-6)
+
+
+def test_features_that_were_begun_are_computed_when_they_are_asked_for(make_model: MakeModel) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
+    if not compiled.is_available():
+        pytest.skip("there is no compiled code here")
+    wanted = encoder.encode(SENTENCES)
+    with torch.no_grad():
+        begun = encoder.begin(SENTENCES)
+        assert begun is not None
+        begun.vectors.fill_(torch.nan)
+        begun.run()
+        assert torch.equal(begun.vectors[1, :1], wanted.vectors[1, :1])
+        assert begun.maps is not None
+        assert wanted.attention_maps is not None
+        assert torch.equal(begun.maps, wanted.attention_maps)
+        assert encoder.begin([[], []]) is None
+        with use_backend("wavefront"):
+            assert encoder.begin(SENTENCES) is None
+    assert encoder.begin(SENTENCES) is None, "gradients are wanted"
 
 
 def test_encoder_with_other_weights_is_packed_anew(make_model: MakeModel) -> None:

@@ -113,6 +113,27 @@ def test_find_encoder_says_what_to_do_without_network(monkeypatch: pytest.Monkey
     assert f"put its files into {own_cache / 'encoders' / 'someone' / 'small-bert'}" in message
 
 
+def test_find_encoder_says_how_to_fetch_an_encoder_that_the_hub_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    asked: list[str] = []
+
+    def fail(name: str, **_: object) -> str:
+        asked.append(name)
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    for name in ("mpnet-base", "gte-small", "minilm-l6"):
+        with pytest.raises(RelatumError, match=f"{name!r} is not here yet; get it with 'relatum encoder fetch {name}'"):
+            find_encoder(name)
+    assert asked == []
+    with pytest.raises(RelatumError, match=r"'relatum encoder fetch' gets mpnet-base, .* or distilbert-base-cased"):
+        find_encoder("distilbert-base-cased")
+    assert asked == ["distilbert-base-cased"], "the hub has one of this name"
+    (own_cache / "encoders" / "mpnet-base").mkdir(parents=True)
+    assert find_encoder("mpnet-base") == own_cache / "encoders" / "mpnet-base"
+
+
 @pytest.mark.parametrize("name", ["", "/no/such/folder", "../up", "~/nowhere-at-all", "a/b/c", "a/.."])
 def test_find_encoder_takes_no_path_for_a_name(monkeypatch: pytest.MonkeyPatch, name: str, tmp_path: Path) -> None:
     def fail(*_: object, **__: object) -> str:

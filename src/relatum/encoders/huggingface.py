@@ -22,7 +22,7 @@ from relatum.encoders.frozen import split_products
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
-from relatum.kernels.encoder.cpu import PackedEncoder, Reading
+from relatum.kernels.encoder.cpu import PreparedReading, Reading
 
 _NO_WORD, _NO_PIECE = -1, -2
 """In place of the word that a piece is of: a special piece is of none, and padding is not even a piece."""
@@ -96,6 +96,11 @@ class HuggingFaceEncoder:
         return self._backbone.n_layers * self._backbone.n_attention_heads if self._want_maps else 0
 
     @property
+    def n_attention_heads(self) -> int:
+        """The maps of each layer."""
+        return self._backbone.n_attention_heads
+
+    @property
     def max_pieces(self) -> int | None:
         n_positions = self._backbone.n_positions
         if n_positions is None:
@@ -133,9 +138,10 @@ class HuggingFaceEncoder:
             shape = len(sentences), 0
             maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self._want_maps else None
             return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
-        packed = self._backbone.pack() if isinstance(self._backbone, Bert) else None
-        if packed is not None:
-            return self._read_words(sentences, packed)
+        begun = self.begin(sentences)
+        if begun is not None:
+            begun.run()
+            return EncoderOutput(begun.vectors, begun.maps)
         pieces, owners = self._batch(sentences)
         read, attention = self._read(pieces, owners > _NO_PIECE)
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
@@ -151,8 +157,11 @@ class HuggingFaceEncoder:
             share = members * (members.cumsum(-1) == 1)
         return EncoderOutput(share @ read, maps)
 
-    def _read_words(self, sentences: Sequence[Sequence[str]], packed: PackedEncoder) -> EncoderOutput:
-        """The same, in one call of compiled code."""
+    def begin(self, sentences: Sequence[Sequence[str]]) -> PreparedReading | None:
+        """The features of sentences, ready to be computed in one call of compiled code; None where that cannot be."""
+        packed = self._backbone.pack() if isinstance(self._backbone, Bert) and any(sentences) else None
+        if packed is None:
+            return None
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         rows, words = [], []
         for sentence in sentences:
@@ -160,14 +169,17 @@ class HuggingFaceEncoder:
             words.append(list(accumulate(map(len, cut), initial=len(prefix))))
             self._check(words[-1][-1] - len(prefix))
             rows.append([*prefix, *chain.from_iterable(cut), *suffix])
+        return packed.prepare(rows, words, self._reading)
+
+    @cached_property
+    def _reading(self) -> Reading:
         config = self._config
-        reading = Reading(
+        return Reading(
             0 if config.mixing == "learned" else config.n_layers,
             config.pooling == "first",
             config.attention_pooling == "mean",
             self._want_maps,
         )
-        return EncoderOutput(*packed.read(rows, words, reading))
 
     def _read(self, pieces: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """(batch, pieces, width) and (batch, maps, pieces, pieces): what the layers say of pieces."""

