@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -188,6 +190,18 @@ def test_split_products_are_nearly_those_of_float32() -> None:
         assert two is not None
         torch.testing.assert_close(two, one, rtol=0, atol=3e-4)
         assert not torch.equal(two, one)
+
+
+def test_prepared_reading_keeps_all_that_it_writes_to() -> None:
+    before = weakref.WeakSet[Tensor]()
+    prepared = PackedEncoder(make_weights(30, 50, 3)).prepare([[1, 4, 2]], [[1, 2]], MEAN)
+    assert prepared.maps is not None
+    before.update((prepared.vectors, prepared.maps))
+    run = prepared.run
+    del prepared
+    gc.collect()
+    assert len(before) == 2
+    run()
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -23,12 +25,12 @@ from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLa
 from relatum.layers.characters import CharacterLSTM, Spelling
 from relatum.layers.md_rnn import MDRNN
 from relatum.layers.pairing import Pairing
-from relatum.models.embedder import TextEmbedder
-from relatum.models.inputs import ModelInputs
+from relatum.models.compiled import find_compiled
+from relatum.models.embedder import TextEmbedder, WordTable
+from relatum.models.inputs import ModelInputs, Vectors
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.outputs import Outputs
-from relatum.models.stack import find_stack
 
 # The matrix unit in plain loops.
 EMULATED = replace(SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"))
@@ -166,8 +168,25 @@ def test_character_that_there_is_not_is_refused(number: int) -> None:
     with torch.no_grad():
         packed = CharacterLSTM(20, 6, 0).eval().packed()
     assert packed is not None
-    with pytest.raises(RelatumError, match=r"a character of the number .*: the embedding has 20"):
+    with pytest.raises(
+        RelatumError, match="relatum_characters was given what does not fit, or the number of something"
+    ):
         packed.read(np.array([3, number]), np.array([2]))
+
+
+def test_characters_are_written_where_there_is_room() -> None:
+    with torch.no_grad():
+        packed = CharacterLSTM(20, 6, 0).eval().packed()
+    assert packed is not None
+    spelt, lengths = np.array([3, 4, 5]), np.array([1, 2])
+    table = torch.zeros(5, 6)
+    packed.read(spelt, lengths, table, 2)
+    assert torch.equal(table[2:4], packed.read(spelt, lengths))
+    assert not table[[0, 1, 4]].any()
+    with pytest.raises(ValueError, match="no room for 2 words at row 4"):
+        packed.read(spelt, lengths, table, 4)
+    with pytest.raises(RelatumError, match="or the number of something that there is not"):
+        packed.read(spelt[:2], lengths, table)
 
 
 def make_network(
@@ -214,9 +233,9 @@ def both(network: TableSequenceNetwork, inputs: ModelInputs) -> tuple[Outputs, O
             return found, network(inputs)
 
 
-def has_stack(network: TableSequenceNetwork, inputs: ModelInputs) -> bool:
+def is_compiled(network: TableSequenceNetwork, inputs: ModelInputs) -> bool:
     with torch.no_grad():
-        return find_stack(network, torch.empty(1), inputs.attention_maps) is not None
+        return find_compiled(network, inputs) is not None
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
@@ -227,27 +246,118 @@ def has_stack(network: TableSequenceNetwork, inputs: ModelInputs) -> bool:
 )
 def test_all_layers_at_once_are_the_layers_one_by_one(lengths: list[int], settings: dict[str, Any]) -> None:
     network, inputs = make_network(**settings), make_inputs(lengths)
-    assert has_stack(network, inputs)
+    assert is_compiled(network, inputs)
     assert_same(*both(network, inputs), inputs.mask)
 
 
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("settings", [{}, {"n_rounds": 3, "n_layers": 1}, {"n_layers": 1}], ids=str)
+def test_layers_that_are_not_kept_change_no_score(lengths: list[int], settings: dict[str, Any]) -> None:
+    network, inputs = make_network(**settings), make_inputs(lengths)
+    with torch.inference_mode():
+        kept, found = network(inputs), network(inputs, keep=False)
+    assert kept.layers
+    assert not found.layers
+    assert torch.equal(found.entity_logits, kept.entity_logits)
+    assert torch.equal(found.relation_logits, kept.relation_logits)
+    assert not found.entity_logits[~inputs.mask].any()
+    assert not found.relation_logits[~cells(inputs.mask)].any()
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_entities_on_the_diagonal_are_those_of_plain_torch(lengths: list[int]) -> None:
+    network, inputs = make_network(), make_inputs(lengths)
+    network.entities_on_diagonal, network.entity_scorer = True, nn.Linear(16, 4)
+    for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05)):
+        for layer in network.layers:
+            assert isinstance(layer, TableSequenceLayer)
+            assert layer.pairing is not None
+            assert layer.table_encoder is not None
+            layer.pairing.to(dtype), layer.table_encoder.to(dtype)
+        assert is_compiled(network, inputs)
+        assert_same(*both(network, inputs), inputs.mask, tolerance)
+
+
+def test_network_without_a_relation_scorer_scores_words() -> None:
+    network, inputs = make_network(), make_inputs([7, 3])
+    network.relation_scorer = None
+    assert is_compiled(network, inputs)
+    found, plain = both(network, inputs)
+    assert found.relation_logits is None
+    torch.testing.assert_close(found.entity_logits[inputs.mask], plain.entity_logits[inputs.mask], rtol=0, atol=1e-5)
+
+
+def test_all_that_is_known_of_words_is_read() -> None:
+    network, inputs = make_network(), make_inputs([7, 3])
+    characters, words = CharacterLSTM(20, 6, 0.5), WordTable(torch.randn(9, 5), learn_unknown=True)
+    network.embedder = TextEmbedder(characters, words, 11, 24, 0.5).eval()
+    numbers = torch.randint(0, 9, (2, 7))
+    for spelt in (Vectors(torch.randn(2, 7, 6)), Vectors(torch.randn(30, 6), torch.randint(0, 30, (2, 7)))):
+        inputs = replace(inputs, spelt=spelt, words=numbers)
+        assert is_compiled(network, inputs)
+        assert_same(*both(network, inputs), inputs.mask)
+
+
+@pytest.mark.parametrize("row", [30, -1])
+def test_row_that_there_is_not_is_refused(row: int) -> None:
+    network, inputs = make_network(), make_inputs([2])
+    network.embedder = TextEmbedder(CharacterLSTM(20, 6, 0.5), None, 11, 24, 0.5).eval()
+    rows = torch.tensor([[0, row]])
+    with torch.inference_mode(), pytest.raises(RelatumError, match="or the number of something that there is not"):
+        network(replace(inputs, spelt=Vectors(torch.randn(30, 6), rows)))
+
+
+def test_parts_of_another_width_are_refused() -> None:
+    network, inputs = make_network(), make_inputs([2])
+    with torch.inference_mode(), pytest.raises(RelatumError, match="relatum_network was given what does not fit"):
+        network(replace(inputs, vectors=torch.randn(1, 2, 12)))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "wavefront"])
+def test_features_that_come_late_are_there_when_they_are_read(backend: str) -> None:
+    network, inputs = make_network(), make_inputs([5, 2])
+    real = inputs.vectors, inputs.attention_maps
+    vectors, maps = (torch.full_like(one, torch.nan) for one in real if one is not None)
+
+    def encode() -> None:
+        for to, one in zip((vectors, maps), real, strict=True):
+            assert one is not None
+            to.copy_(one)
+
+    with torch.inference_mode(), use_backend(backend):
+        wanted = network(inputs)
+        found = network(replace(inputs, vectors=vectors, attention_maps=maps, encode=encode))
+    assert_same(found, wanted, inputs.mask, tolerance=0)
+
+
+def test_prepared_scores_keep_all_that_they_are_written_to() -> None:
+    network, inputs = make_network(), make_inputs([5, 2])
+    with torch.no_grad():
+        packed = find_compiled(network, inputs)
+        assert packed is not None
+        assert inputs.attention_maps is not None
+        prepared = packed.prepare(network.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep=True)
+    written = weakref.WeakSet([prepared.scores.of_words, *prepared.scores.states[0]])
+    run = prepared.run
+    del prepared
+    gc.collect()
+    assert len(written) == 4
+    run()
+
+
 def test_number_of_threads_changes_nothing() -> None:
-    network, inputs, sequence = make_network(), make_inputs([40, 17, 3]), torch.randn(3, 40, 24)
+    network, inputs = make_network(), make_inputs([40, 17, 3])
     before = torch.get_num_threads()
-    found = []
+    found: list[Outputs] = []
     try:
         for n_threads in (1, 2, 3, 8):
             torch.set_num_threads(n_threads)
-            with torch.no_grad():
-                stack = find_stack(network, sequence, inputs.attention_maps)
-                assert stack is not None
-                assert inputs.attention_maps is not None
-                found.append(stack.read(sequence, inputs.attention_maps, inputs.mask))
+            with torch.inference_mode():
+                found.append(network(inputs))
     finally:
         torch.set_num_threads(before)
-    for states in found[1:]:
-        for one, two in zip(states, found[0], strict=True):
-            assert all(map(torch.equal, one, two))
+    for one in found[1:]:
+        assert_same(one, found[0], inputs.mask, tolerance=0)
 
 
 def test_layers_in_bfloat16_are_nearly_those_of_plain_torch() -> None:
@@ -257,7 +367,7 @@ def test_layers_in_bfloat16_are_nearly_those_of_plain_torch() -> None:
         assert layer.pairing is not None
         assert layer.table_encoder is not None
         layer.pairing.bfloat16(), layer.table_encoder.bfloat16()
-    assert has_stack(network, inputs)
+    assert is_compiled(network, inputs)
     found, plain = both(network, inputs)
     assert found.layers[0].table is not None
     assert found.layers[0].table.dtype == torch.bfloat16
@@ -325,14 +435,14 @@ def test_packing_is_made_once() -> None:
 
 def test_gradients_training_and_other_forms_are_plain_torch() -> None:
     network, inputs = make_network(), make_inputs([4])
-    assert find_stack(network, torch.empty(1), inputs.attention_maps) is None, "gradients are wanted"
+    assert find_compiled(network, inputs) is None, "gradients are wanted"
     network.train()
-    assert not has_stack(network, inputs)
+    assert not is_compiled(network, inputs)
     network.eval()
-    assert not has_stack(network, replace(inputs, attention_maps=None))
+    assert not is_compiled(network, replace(inputs, attention_maps=None))
     for name in ("wavefront", "reference", "triton"):
         with use_backend(name):
-            assert not has_stack(network, inputs)
+            assert not is_compiled(network, inputs)
     dotted = SelfAttention(DotProductScores(24, 8), 24, 8, True)
     assert SequenceLayer(dotted, 24, 30, 0).packed() is None
     assert Pairing(24, 16, 5, "one-step").packed() is None
@@ -341,7 +451,7 @@ def test_gradients_training_and_other_forms_are_plain_torch() -> None:
     first = network.layers[0]
     assert isinstance(first, TableSequenceLayer)
     first.table_encoder = before.eval()
-    assert not has_stack(network, inputs)
+    assert not is_compiled(network, inputs)
     assert_same(*both(network, inputs), inputs.mask)
     with use_backend("cpu"), torch.no_grad(), pytest.raises(ConfigError, match="no kernel for this form of cell"):
         network(inputs)
@@ -363,7 +473,7 @@ def test_compiler_that_fails_is_a_warning(monkeypatch: pytest.MonkeyPatch, caplo
     network, inputs = make_network(), make_inputs([4])
     with caplog.at_level(logging.WARNING):
         assert not is_available()
-        assert not has_stack(network, inputs)
+        assert not is_compiled(network, inputs)
     assert caplog.text.count("the network is computed in plain torch, which is slower") == 1
 
 

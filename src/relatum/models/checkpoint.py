@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from relatum._version import __version__
-from relatum.data.atomic import new_folder
+from relatum.data.atomic import new_folder, replacing_file
 from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash, files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
@@ -22,9 +25,18 @@ from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
 from relatum.models.build import build_model
 from relatum.models.model import Model
-from relatum.models.record import CURE, FORMAT, EncoderRecord, ModelRecord, check_entries, read_json
+from relatum.models.record import (
+    CURE,
+    FORMAT,
+    EncoderRecord,
+    ModelRecord,
+    calibration_record,
+    check_entries,
+    read_json,
+)
 from relatum.models.vocabulary import FIRST
 from relatum.schema import Schema
+from relatum.types import Calibration
 
 ENCODER = "encoder"
 """The folder of an encoder that is stored inside."""
@@ -56,6 +68,8 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
             "characters": None if model.characters is None else list(model.characters.entries),
             "weights_sha256": file_hash(folder / WEIGHTS),
         }
+        if model.calibration is not None:
+            record["calibration"] = calibration_record(model.calibration)
         _write_json(folder / "config.json", record)
         _write_json(folder / "schema.json", model.schema.to_dict())
         if model.words is not None:
@@ -83,7 +97,25 @@ def load_model(path: Path, device: torch.device | str = "cpu") -> Model:
     except RuntimeError as error:
         raise RelatumError(f"{path / WEIGHTS}: the weights do not fit config.json: {error}\n{CURE}") from None
     model.network.eval()
-    return model.to(device)
+    return replace(model, calibration=record.calibration).to(device)
+
+
+def write_calibration(path: Path, calibration: Calibration, card: str) -> None:
+    """Give the model in a directory another calibration and card; all else of it stays as it is, hashes too."""
+    ModelRecord.read(path / "config.json")
+    record = read_json(path / "config.json") | {"calibration": calibration_record(calibration)}
+    # Both are written whole before either takes its place.
+    with replacing_file(path / "README.md") as readme, replacing_file(path / "config.json") as settings:
+        readme.write_text(card, encoding="utf-8")
+        _write_json(settings, record)
+
+
+@contextmanager
+def copy_model(path: Path, target: Path) -> Iterator[Path]:
+    """A copy of a model's directory that becomes `target`, which must be new or empty, when the block ends well."""
+    with new_folder(target) as draft:
+        shutil.copytree(path, draft, dirs_exist_ok=True)
+        yield draft
 
 
 def _read_weights(path: Path, sha256: str | None) -> dict[str, torch.Tensor]:

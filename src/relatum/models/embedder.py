@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from relatum.layers.characters import CharacterLSTM
 from relatum.layers.mixing import LayerMixing
-from relatum.models.inputs import ModelInputs
+from relatum.models.inputs import ModelInputs, Vectors
 
 
 class WordTable(nn.Module):
@@ -53,13 +53,18 @@ class TextEmbedder(nn.Module):
 
     def forward(self, inputs: ModelInputs) -> Tensor:
         """(batch, words, width)"""
+        joined = [part.look_up() for part in self.parts(inputs)]
+        embedded: Tensor = self.projection(self.dropout(torch.cat(joined, -1)))
+        return embedded
+
+    def parts(self, inputs: ModelInputs) -> list[Vectors]:
+        """What stands side by side before the projection."""
         parts = []
         if self.characters is not None:
-            parts.append(self.characters(inputs.spelling) if inputs.spelt is None else inputs.spelt)
+            parts.append(Vectors(self.characters(inputs.spelling)) if inputs.spelt is None else inputs.spelt)
         if self.words is not None:
-            parts.append(self.words(inputs.words))
+            parts.append(Vectors(self.words(inputs.words)))
         if inputs.vectors is not None:
             vectors = inputs.vectors.to(self.projection.weight.dtype)
-            parts.append(vectors if self.mixing is None else self.mixing(vectors))
-        embedded: Tensor = self.projection(self.dropout(torch.cat(parts, -1)))
-        return embedded
+            parts.append(Vectors(vectors if self.mixing is None else self.mixing(vectors)))
+        return parts

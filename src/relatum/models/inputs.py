@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from relatum.layers.characters import PaddedSpelling, Spelling
+
+
+class Vectors(NamedTuple):
+    """Those of words: (batch, words, width), or those of the rows of a table."""
+
+    values: Tensor
+    rows: Tensor | None = None
+    """(batch, words): which row of the values is a word's, where they are (rows, width)."""
+
+    def look_up(self) -> Tensor:
+        """(batch, words, width)"""
+        return self.values if self.rows is None else embedding(self.rows, self.values)
+
+    def to(self, device: torch.device | str) -> Vectors:
+        rows = self.rows
+        return Vectors(
+            self.values.to(device, non_blocking=True), None if rows is None else rows.to(device, non_blocking=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +45,10 @@ class ModelInputs:
     """(batch, words, width): the encoder's vectors."""
     attention_maps: Tensor | None = None
     """(batch, words, words, maps): the encoder's attention."""
-    spelt: Tensor | None = None
-    """(batch, words, width): what the characters have been read as; then `spelling` is None."""
+    spelt: Vectors | None = None
+    """What the characters have been read as; then `spelling` is None."""
+    encode: Callable[[], None] | None = None
+    """Computes the encoder's vectors and attention, where that has been left to whoever reads them."""
 
     def to(self, device: torch.device | str) -> ModelInputs:
         def move(part: Tensor | None) -> Tensor | None:
@@ -38,5 +61,5 @@ class ModelInputs:
             spelling=None if self.spelling is None else self.spelling.to(device),
             vectors=move(self.vectors),
             attention_maps=move(self.attention_maps),
-            spelt=move(self.spelt),
+            spelt=None if self.spelt is None else self.spelt.to(device),
         )

@@ -8,9 +8,14 @@ from threading import Lock
 import torch
 from torch import Tensor
 
+from relatum.kernels.network.cpu import states_of
+
 LIMIT = 50_000
 """How many words are kept."""
 _FIRST_ROWS = 1024
+
+Read = Callable[[Sequence[str], Tensor, int], None]
+"""Writes the vectors of words into the rows of a table, from a given one on."""
 
 
 class KnownWords:
@@ -29,7 +34,7 @@ class KnownWords:
         self._lock = Lock()
         self._rows: dict[str, int] = {}
         self._vectors: Tensor | None = None
-        self._states: list[tuple[int, int]] = []
+        self._states: tuple[list[int], list[int]] | None = None
         self._held: list[Tensor] = []
 
     def __reduce__(self) -> tuple[type[KnownWords], tuple[int]]:
@@ -38,54 +43,40 @@ class KnownWords:
     def __len__(self) -> int:
         return max(0, len(self._rows) - 1)
 
-    def find(
-        self, words: Sequence[str], weights: Sequence[Tensor], read: Callable[[Sequence[str]], Tensor]
-    ) -> tuple[Tensor, list[int]]:
-        """Vectors (rows, width), and the row of each word; `read` makes those of new words, all of them different.
+    def find(self, words: Sequence[str], weights: Sequence[Tensor], width: int, read: Read) -> tuple[Tensor, list[int]]:
+        """Vectors (rows, width), and the row of each word; `read` writes those of new words, all of them different.
 
         The weights are all that it reads them with.
         """
         with self._lock:
-            if self._vectors is None or not self._are_same(weights):
+            if self._vectors is None or self._states is None or states_of(weights) != self._states:
                 self._forget(weights)
             new = self._new(words)
             if new and len(self) + len(new) > self._limit:
                 self._forget(weights)
                 new = self._new(words)
-            if new or self._vectors is None:
-                with torch.inference_mode():
-                    self._vectors = self._with_more(read(new))
-                self._rows.update(zip(new, range(len(self._rows), len(self._rows) + len(new)), strict=True))
-            return self._vectors, [self._rows[word] for word in words]
+            n_rows = len(self._rows)
+            table = self._make_room(n_rows + len(new), weights[0], width)
+            if new:
+                read(new, table, n_rows)
+                self._rows.update(zip(new, range(n_rows, n_rows + len(new)), strict=True))
+            return table, list(map(self._rows.__getitem__, words))
 
     def _new(self, words: Sequence[str]) -> list[str]:
         return [word for word in dict.fromkeys(words) if word not in self._rows]
 
-    def _are_same(self, weights: Sequence[Tensor]) -> bool:
-        return [_state(weight) for weight in weights] == self._states and _UNKNOWN not in self._states
-
     def _forget(self, weights: Sequence[Tensor]) -> None:
         self._rows, self._vectors = {"": 0}, None
-        self._states = [_state(weight) for weight in weights]
+        self._states = states_of(weights)
         self._held = [weight.detach() for weight in weights]  # so that no others come to lie where they do
 
-    def _with_more(self, vectors: Tensor) -> Tensor:
-        """The table with more rows, in new memory where there is no room."""
-        n_rows, n_more = len(self._rows), len(vectors)
+    def _make_room(self, n_rows: int, like: Tensor, width: int) -> Tensor:
+        """The table with so many rows, in new memory where there is no room."""
         table = self._vectors
-        if table is None or n_rows + n_more > len(table):
-            room = max(_FIRST_ROWS, 2 * n_rows, n_rows + n_more)
-            grown = vectors.new_zeros(room, vectors.shape[1])
-            if table is not None:
-                grown[:n_rows] = table[:n_rows]
-            table = grown
-        table[n_rows : n_rows + n_more] = vectors
+        if table is None or n_rows > table.shape[0]:
+            with torch.inference_mode():
+                grown = like.new_zeros(max(_FIRST_ROWS, 2 * len(self._rows), n_rows), width)
+                if table is not None:
+                    grown[: len(self._rows)] = table[: len(self._rows)]
+            table = self._vectors = grown
         return table
-
-
-_UNKNOWN = (-1, -1)
-
-
-def _state(weight: Tensor) -> tuple[int, int]:
-    """Where the values lie, and how often they have been written to; that is not known of all."""
-    return _UNKNOWN if weight.is_inference() else (weight.data_ptr(), weight._version)

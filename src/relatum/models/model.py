@@ -11,19 +11,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from relatum.config import Config
 from relatum.encoders.base import EncoderOutput, TextEncoder
+from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.kernels.encoder.cpu import PreparedReading
 from relatum.layers.characters import Spelling
 from relatum.layers.precision import without_autocast
-from relatum.models.inputs import ModelInputs
+from relatum.models.inputs import ModelInputs, Vectors
 from relatum.models.known_words import KnownWords
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.vocabulary import Vocabulary
 from relatum.schema import Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
+from relatum.types import Calibration
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Model:
     encoder: TextEncoder | None
     words: Vocabulary | None
     characters: Vocabulary | None
+    calibration: Calibration | None = None
+    """What an extractor makes of scores; None where they are the network's own."""
 
     @cached_property
     def sequence_tags(self) -> SequenceTags:
@@ -67,17 +71,18 @@ class Model:
         features: EncoderOutput | None = None,
         n_words: int | None = None,
         known: KnownWords | None = None,
+        late: bool = False,
     ) -> ModelInputs:
         """Sentences of words as the network reads them, on its device; features are computed where not given.
 
-        They are padded to the longest, or to `n_words`. Where words are `known`, only others are spelt.
+        They are padded to the longest, or to `n_words`. Where words are `known`, only others are spelt. With `late`,
+        the network may be left to have the features computed, when all else is ready.
         """
-        if self.encoder is not None and features is None:
-            features = self.encoder.encode(sentences)
-        n_words = n_words or max(map(len, sentences))
-        if features is not None:
-            features = features.pad(n_words)
         device = self.device
+        late = late and features is None and n_words is None and device.type == "cpu"
+        n_words = n_words or max(map(len, sentences))
+        if features is None and device.type != "cpu":
+            features = self._encode(sentences)  # it computes while we spell
         mask = np.arange(n_words) < np.array([[len(words)] for words in sentences])
         words = spelling = spelt = vectors = maps = None
         if self.words is not None:
@@ -87,11 +92,29 @@ class Model:
                 spelling = self._spelling(sentences, mask, self.characters)
             else:
                 spelt = self._spelt(list(chain.from_iterable(sentences)), mask, self.characters, known)
+        there = _send(torch.from_numpy(mask), device)
+        begun = self._begin(sentences) if late else None
+        if begun is not None:
+            maps = begun.maps if self.reads_attention_maps else None
+            return ModelInputs(there, words, spelling, begun.vectors, maps, spelt, begun.run)
+        if features is None:
+            features = self._encode(sentences)  # it leaves nothing in a CPU's cache of what spelling needs
         if features is not None:
-            vectors = features.vectors.to(device, non_blocking=True)
+            features = features.pad(n_words)
+            vectors = _move(features.vectors, device)
             if self.reads_attention_maps and features.attention_maps is not None:
-                maps = features.attention_maps.to(device, non_blocking=True)
-        return ModelInputs(_send(torch.from_numpy(mask), device), words, spelling, vectors, maps, spelt)
+                maps = _move(features.attention_maps, device)
+        return ModelInputs(there, words, spelling, vectors, maps, spelt)
+
+    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput | None:
+        return None if self.encoder is None else self.encoder.encode(sentences)
+
+    def _begin(self, sentences: Sequence[Sequence[str]]) -> PreparedReading | None:
+        """Features that are yet to be computed, where the network reads them as they are."""
+        encoder = self.encoder
+        if not isinstance(encoder, HuggingFaceEncoder) or self.network.embedder.mixing is not None:
+            return None
+        return encoder.begin(sentences)
 
     def _spelling(
         self, sentences: Sequence[Sequence[str]], mask: NDArray[np.bool_], vocabulary: Vocabulary
@@ -102,29 +125,32 @@ class Model:
 
     def _spelt(
         self, words: Sequence[str], mask: NDArray[np.bool_], vocabulary: Vocabulary, known: KnownWords
-    ) -> Tensor:
-        """(batch, words, width): the vectors of words from their characters."""
+    ) -> Vectors:
+        """The vectors of words from their characters."""
         reader = self.network.embedder.characters
         assert reader is not None
 
-        def read(new: Sequence[str]) -> Tensor:
-            packed = reader.packed() if new else None
+        def read(new: Sequence[str], table: Tensor, first: int) -> None:
+            packed = reader.packed()
             if packed is not None:
                 lengths = np.fromiter(map(len, new), np.int64, len(new))
-                return packed.read(vocabulary.spell("".join(new)), lengths)
-            with without_autocast(reader.embedding.weight):
+                packed.read(vocabulary.spell("".join(new)), lengths, table, first)
+                return
+            with torch.inference_mode(), without_autocast(reader.embedding.weight):
                 vectors: Tensor = reader(self._spelling([new], np.ones((1, len(new)), dtype=np.bool_), vocabulary))
-            return vectors.squeeze(0)
+                table[first : first + len(new)] = vectors.squeeze(0)
 
-        vectors, rows = known.find(words, reader.weights, read)
-        return embedding(_send(_spread(rows, mask), self.device), vectors)
+        vectors, rows = known.find(words, reader.weights, reader.width, read)
+        return Vectors(vectors, _send(_spread(rows, mask), self.device))
 
 
 def _send(values: Tensor, device: torch.device) -> Tensor:
     """To the device; to a GPU from memory that it reads by itself, or it would first finish all that it has to do."""
-    if device.type == "cuda":
-        values = values.pin_memory()
-    return values.to(device, non_blocking=True)
+    return _move(values.pin_memory() if device.type == "cuda" else values, device)
+
+
+def _move(values: Tensor, device: torch.device) -> Tensor:
+    return values if values.device == device else values.to(device, non_blocking=True)
 
 
 def _spread(numbers: Sequence[int], mask: NDArray[np.bool_]) -> Tensor:

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from relatum.kernels.network.cpu import Packing
-from relatum.kernels.network.stack import PackedStack
+from relatum.kernels.network.whole import PackedNetwork
 from relatum.layers.pairing import Pairing
 from relatum.layers.precision import product_dtype, scoring_dtype, without_autocast
+from relatum.models.compiled import find_compiled
 from relatum.models.embedder import TextEmbedder
 from relatum.models.inputs import ModelInputs
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.outputs import LayerState, Outputs
-from relatum.models.stack import find_stack
 
 
 class TableSequenceNetwork(nn.Module):
@@ -46,15 +46,27 @@ class TableSequenceNetwork(nn.Module):
         self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
         self.table_dtype: torch.dtype | None = None
         """The precision of products over tables; None for that of the parameters, or of an autocast around us."""
-        self.packing: Packing[PackedStack | None] = Packing()
+        self.packing: Packing[PackedNetwork | None] = Packing()
 
     @property
     def device(self) -> torch.device:
         return self.entity_scorer.weight.device
 
-    def forward(self, inputs: ModelInputs) -> Outputs:
+    def forward(self, inputs: ModelInputs, keep: bool = True) -> Outputs:
+        """The scores of tags; what comes out of the layers need not be kept by those who do not look at it."""
         with self._precision():
-            return self._read(inputs)
+            packed = find_compiled(self, inputs)
+            if packed is None:
+                if inputs.encode is not None:
+                    inputs.encode()
+                return self._read(inputs)
+            assert inputs.attention_maps is not None
+            prepared = packed.prepare(self.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep)
+            if inputs.encode is not None:  # so late since it leaves nothing in the cache of what comes before
+                inputs.encode()
+            prepared.run()
+            scores = prepared.scores
+            return Outputs(scores.of_words, scores.of_cells, tuple(LayerState(*state) for state in scores.states))
 
     def _precision(self) -> AbstractContextManager[object]:
         return nullcontext() if self.table_dtype is None else torch.autocast(self.device.type, self.table_dtype)
@@ -73,15 +85,8 @@ class TableSequenceNetwork(nn.Module):
             maps = maps.to(self._table_precision())
         with without_autocast(mask):
             initial = sequence = self.embedder(inputs)  # S_0
-        stack = find_stack(self, sequence, maps)
-        if stack is not None:
-            assert maps is not None
-            states = [
-                LayerState(*one) for one in stack.read(sequence, maps, mask, self.n_rounds, self.table_reads_sequence)
-            ]
-            return self.score(states[-1].sequence, states[-1].table, tuple(states))
         table: Tensor | None = None
-        states = []
+        states: list[LayerState] = []
         for layer in [*self.layers] * self.n_rounds:
             paired = sequence if self.table_reads_sequence else initial
             state: LayerState = layer(paired, sequence, table, maps, mask)

@@ -28,3 +28,4 @@ class Outputs:
     relation_logits: Tensor | None
     """(batch, words, words, relation tags)"""
     layers: tuple[LayerState, ...]
+    """What comes out of each layer; there may be none where it was not to be kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from relatum._version import __version__
 from relatum.config import Config, load_record
 from relatum.errors import ConfigError, RelatumError
+from relatum.types import Calibration, ScoreMap
 
 FORMAT = 1
 """The layout of a model's directory; a reader refuses one it does not know."""
@@ -42,6 +43,8 @@ class ModelRecord:
     characters: tuple[str, ...]
     weights_sha256: str | None
     """None in models that were made before it was written."""
+    calibration: Calibration | None = None
+    """None in models whose scores are their own."""
 
     @classmethod
     def read(cls, path: Path) -> ModelRecord:
@@ -64,12 +67,31 @@ class ModelRecord:
         characters = _value(path, record, "characters", list, NoneType) or ()
         check_entries(path, characters)
         sha256 = _value(path, record, "weights_sha256", str) if "weights_sha256" in record else None
-        return cls(config, encoder, tuple(characters), sha256)
+        calibration = _read_calibration(path, record) if "calibration" in record else None
+        return cls(config, encoder, tuple(characters), sha256, calibration)
+
+
+def calibration_record(calibration: Calibration) -> dict[str, dict[str, float]]:
+    """A calibration as it stands in config.json."""
+    return asdict(calibration)
+
+
+def _read_calibration(path: Path, record: dict[str, Any]) -> Calibration:
+    maps = {}
+    found = _value(path, record, "calibration", dict)
+    for task in (one.name for one in fields(Calibration)):
+        values = _value(path, found, task, dict)
+        numbers = {one.name: _value(path, values, one.name, float, int) for one in fields(ScoreMap)}
+        try:
+            maps[task] = ScoreMap(**{name: float(number) for name, number in numbers.items()})
+        except (ValueError, OverflowError) as error:
+            raise RelatumError(f"{path}: found no usable calibration of {task}: {error}; {CURE}") from None
+    return Calibration(**maps)
 
 
 def _value(path: Path, record: dict[str, Any], key: str, *kinds: type) -> Any:
     """A value that must be there and of one of the kinds."""
-    if key in record and isinstance(record[key], kinds):
+    if key in record and isinstance(record[key], kinds) and (bool in kinds or not isinstance(record[key], bool)):
         return record[key]
     found = f"{type(record[key]).__name__} for {key!r}" if key in record else f"no {key!r}"
     expected = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)

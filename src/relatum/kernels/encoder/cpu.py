@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,6 +90,15 @@ class Reading:
     want_maps: bool
 
 
+class PreparedReading(NamedTuple):
+    """Features that are yet to be computed."""
+
+    vectors: Tensor
+    maps: Tensor | None
+    run: Callable[[], None]
+    """Computes them; before, anything may be in their place."""
+
+
 @cache
 def is_available(source: Source = SOURCE) -> bool:
     """Whether the code can run here; says so where it could and cannot be made after all. The first time it is made."""
@@ -114,11 +124,8 @@ class PackedEncoder:
         self._library = _library(source)
         self._held: list[Tensor] = []  # what the structures point to
         self._width, self._n_layers = weights.pieces.shape[1], len(weights.layers)
-        self._inner_width = weights.layers[0].inner.weight.shape[0] if weights.layers else 0
-        self._n_heads, self._dtype = weights.n_attention_heads, _DTYPES.index(weights.pieces.dtype)
+        self._n_heads = weights.n_attention_heads
         self._n_pieces, self._n_positions = len(weights.pieces), len(weights.positions)
-        self._pieces, self._positions = self._hold(weights.pieces), self._hold(weights.positions)
-        self._norm = self._hold_norm(weights.norm)
         self._room = self._make_room(
             [one for layer in weights.layers for one in layer if isinstance(one, DenseWeights)]
         )
@@ -131,11 +138,39 @@ class PackedEncoder:
                 for layer in weights.layers
             )
         )
+        self._template = bytes(
+            _Job(
+                pieces=self._hold(weights.pieces),
+                positions=self._hold(weights.positions),
+                norm=self._hold_norm(weights.norm),
+                layers=ctypes.addressof(self._layers),
+                dtype=_DTYPES.index(weights.pieces.dtype),
+                width=self._width,
+                inner_width=weights.layers[0].inner.weight.shape[0] if weights.layers else 0,
+                n_layers=self._n_layers,
+                n_heads=self._n_heads,
+                n_pieces=self._n_pieces,
+                n_positions=self._n_positions,
+                splits=splits,
+                max_rows=_MAX_ROWS,
+            )
+        )
 
     def read(
         self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
     ) -> tuple[Tensor, Tensor | None]:
         """(batch, words, width) and (batch, words, words, maps), zero where a sentence is shorter than the longest.
+
+        See `prepare`.
+        """
+        prepared = self.prepare(pieces, words, reading)
+        prepared.run()
+        return prepared.vectors, prepared.maps
+
+    def prepare(
+        self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
+    ) -> PreparedReading:
+        """A reading, and room for what comes of it.
 
         Of each sentence there are its pieces, and where in them its words begin, with the place behind the last one;
         every word has a piece, and the words follow each other. Threads are as many as torch has; results do not depend
@@ -143,55 +178,38 @@ class PackedEncoder:
         """
         n_batch, n_words = len(pieces), [len(one) - 1 for one in words]
         longest, n_maps = max(n_words), self._n_layers * self._n_heads
-        starts = np.zeros(n_batch + 1, dtype=np.int32)
-        starts[1:] = np.cumsum([len(one) for one in pieces])
-        rows = np.array([piece for one in pieces for piece in one], dtype=np.int32)
-        begins = np.array([place for one in words for place in one], dtype=np.int32)
-        lengths = np.array(n_words, dtype=np.int32)
-        self._check_pieces(rows, max(map(len, pieces)))
+        # Arrays of Python's: for a sentence, one of numpy takes longer to make than to fill.
+        rows, begins = array("i", chain.from_iterable(pieces)), array("i", chain.from_iterable(words))
+        starts, lengths = array("i", accumulate(map(len, pieces), initial=0)), array("i", n_words)
         make = torch.empty if min(n_words) == longest else torch.zeros
         n_mixed = 1 if reading.n_kept else self._n_layers + 1
         vectors = make(n_batch, longest, n_mixed * self._width)
         maps = make(n_batch, longest, longest, n_maps) if reading.want_maps else None
-        job = _Job(
-            pieces=self._pieces,
-            positions=self._positions,
-            norm=self._norm,
-            layers=ctypes.addressof(self._layers),
-            rows=rows.ctypes.data,
-            starts=starts.ctypes.data,
-            words=begins.ctypes.data,
-            n_words=lengths.ctypes.data,
-            vectors=vectors.data_ptr(),
-            maps=None if maps is None else maps.data_ptr(),
-            dtype=self._dtype,
-            n_sentences=n_batch,
-            most_words=longest,
-            width=self._width,
-            inner_width=self._inner_width,
-            n_layers=self._n_layers,
-            n_heads=self._n_heads,
-            n_kept=reading.n_kept,
-            first_piece=reading.first_piece,
-            mean_attention=reading.mean_attention,
-            splits=self.splits,
-            n_threads=torch.get_num_threads(),
-            max_rows=_MAX_ROWS,
-        )
+        job = _Job.from_buffer_copy(self._template)
+        job.rows, job.starts = rows.buffer_info()[0], starts.buffer_info()[0]
+        job.words, job.n_words = begins.buffer_info()[0], lengths.buffer_info()[0]
+        job.vectors, job.maps = vectors.data_ptr(), None if maps is None else maps.data_ptr()
+        job.n_sentences, job.most_words, job.n_kept = n_batch, longest, reading.n_kept
+        job.first_piece, job.mean_attention = reading.first_piece, reading.mean_attention
+        job.n_threads = torch.get_num_threads()
+
+        # All that the job points to lives as long as this, whatever becomes of the rest.
+        def run(_held: object = (rows, begins, starts, lengths, vectors, maps)) -> None:
+            self._do(job, rows, max(map(len, pieces)))
+
+        return PreparedReading(vectors, maps, run)
+
+    def _do(self, job: _Job, rows: Sequence[int], most: int) -> None:
         failure = self._library.relatum_encoder(ctypes.byref(job))
+        if failure == 3:
+            raise RelatumError(
+                f"a sentence of {most} pieces up to number {max(rows)}: the encoder has "
+                f"{self._n_positions} positions and {self._n_pieces} pieces"
+            )
         if failure == 2:
             raise RelatumError("products of the encoder cannot be split: this process may not use a matrix unit")
         if failure:
             raise MemoryError("the encoder found no memory for its buffers")
-        return vectors, maps
-
-    def _check_pieces(self, rows: np.ndarray[tuple[int, ...], np.dtype[np.int32]], most: int) -> None:
-        """What is wrong here would read memory that is not ours."""
-        if most > self._n_positions or (len(rows) and not 0 <= rows.min() <= rows.max() < self._n_pieces):
-            raise RelatumError(
-                f"a sentence of {most} pieces up to number {rows.max(initial=0)}: the encoder has {self._n_positions} "
-                f"positions and {self._n_pieces} pieces"
-            )
 
     def _hold(self, values: Tensor) -> int:
         self._held.append(values.detach().contiguous())
@@ -256,7 +274,7 @@ class _Job(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("layers", "rows", "starts", "words", "n_words", "vectors", "maps")),
         *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "most_words", "width", "inner_width")),
         *((name, ctypes.c_int32) for name in ("n_layers", "n_heads", "n_kept", "first_piece", "mean_attention")),
-        *((name, ctypes.c_int32) for name in ("splits", "n_threads", "max_rows")),
+        *((name, ctypes.c_int32) for name in ("splits", "n_threads", "max_rows", "n_pieces", "n_positions")),
     )
 
 

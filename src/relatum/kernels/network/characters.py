@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from relatum.errors import RelatumError
-from relatum.kernels.network.cpu import Holder, call
+from relatum.kernels.network.cpu import Holder, address_of, call
 
 _LANES = 16
 """Gates are padded to a multiple of so many, which is one of the lanes of any vector."""
@@ -36,35 +35,40 @@ class PackedCharacters(Holder):
         """Every gate with room for whole vectors."""
         return pad(gates.unflatten(1, (4, -1)), (0, self._padded - self.width)).flatten(1)
 
-    def read(self, characters: NDArray[np.int64], lengths: NDArray[np.int64]) -> Tensor:
-        """(words, 2 · width): the last states of both directions, of words one after the other, none without any."""
-        lowest, highest = characters.min(), characters.max()
-        if highest >= self._n_characters or lowest < 0:
-            raise RelatumError(f"a character of the number {highest}: the embedding has {self._n_characters}")
-        starts = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=starts[1:])
-        characters = np.ascontiguousarray(characters)
-        vectors = torch.empty(len(lengths), 2 * self.width)
+    def read(
+        self, characters: NDArray[np.int64], lengths: NDArray[np.int64], table: Tensor | None = None, first: int = 0
+    ) -> Tensor:
+        """(words, 2 · width): the last states of both directions, of words one after the other, none without any.
+
+        They are written to the rows of a table, from the first one given; of a new one where none is given.
+        """
+        if table is None:
+            table = torch.empty(len(lengths), 2 * self.width)
+        characters, n_words = np.ascontiguousarray(characters), len(lengths)
+        n_rows, width = table.shape
+        if first + n_words > n_rows or width != 2 * self.width or not table.is_contiguous():
+            raise ValueError(f"no room for {n_words} words at row {first} of {tuple(table.shape)}")
         job = _CharactersJob(
-            characters=characters.ctypes.data,
-            starts=starts.ctypes.data,
-            projected=self._projected,
-            recurrent=self._recurrent,
-            vectors=vectors.data_ptr(),
-            n_words=len(lengths),
-            n_characters=self._n_characters,
-            width=self.width,
-            padded=self._padded,
-            n_threads=torch.get_num_threads(),
+            address_of(characters),
+            address_of(lengths),
+            self._projected,
+            self._recurrent,
+            table.data_ptr() + first * width * 4,
+            n_words,
+            len(characters),
+            self._n_characters,
+            self.width,
+            self._padded,
+            torch.get_num_threads(),
         )
         call("relatum_characters", job)
-        return vectors
+        return table
 
 
 class _CharactersJob(ctypes.Structure):
     """As in `native/characters.h`."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("characters", "starts", "projected", "recurrent", "vectors")),
-        *((name, ctypes.c_int32) for name in ("n_words", "n_characters", "width", "padded", "n_threads")),
+        *((name, ctypes.c_void_p) for name in ("characters", "lengths", "projected", "recurrent", "vectors")),
+        *((name, ctypes.c_int32) for name in ("n_words", "n_given", "n_characters", "width", "padded", "n_threads")),
     )

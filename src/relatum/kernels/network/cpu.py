@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from relatum.errors import RelatumError
 from relatum.kernels.backend import allows_compiled
 from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.linear.structures import Dense, Norm
@@ -73,7 +76,10 @@ def library(source: Source = SOURCE) -> ctypes.CDLL:
 
 def call(function: str, job: ctypes.Structure) -> None:
     """Do a job, whatever its kind."""
-    if getattr(library(), function)(ctypes.byref(job)):
+    failure = getattr(library(), function)(ctypes.byref(job))
+    if failure == 2:
+        raise RelatumError(f"{function} was given what does not fit, or the number of something that there is not")
+    if failure:
         raise MemoryError(f"{function} found no memory for its buffers")
 
 
@@ -106,26 +112,40 @@ class _Weights:
     def __init__(self, module: nn.Module) -> None:
         inner = list(module.modules())
         self._module = module
-        self._places = [(one._parameters, name) for one in inner for name in one._parameters]
-        self._part_places = [(one._modules, name) for one in inner for name in one._modules]
-        self._parts = [of[name] for of, name in self._part_places]
+        # Only where there is something: most of the time goes into fetching these from memory.
+        self._places = [one._parameters for one in inner if one._parameters]
+        self._part_places = [one._modules for one in inner if one._modules]
+        self._parts = self._find_parts()
         # They are held, so that no others come to lie where they do.
-        self._held = [None if one is None else one.detach() for one in (of[name] for of, name in self._places)]
-        self._states = self._look()
+        self._held = [one.detach() for one in self._find()]
+        self._states = states_of(self._find())
 
     def are_same(self, module: nn.Module) -> bool:
         if module is not self._module or self._states is None:
             return False
-        if [of.get(name) for of, name in self._part_places] != self._parts:  # the very same ones: they have no other ==
-            return False
-        return self._look() == self._states
+        # The very same parts: they have no other ==.
+        return self._find_parts() == self._parts and states_of(self._find()) == self._states
 
-    def _look(self) -> list[tuple[int, int] | None] | None:
-        try:
-            found = [of[name] for of, name in self._places]
-            return [None if one is None else (one.data_ptr(), one._version) for one in found]
-        except (KeyError, RuntimeError):  # one is gone; or it was made in inference mode, and nobody counts
-            return None
+    def _find_parts(self) -> list[nn.Module | None]:
+        return list(chain.from_iterable(map(_values, self._part_places)))
+
+    def _find(self) -> list[Tensor]:
+        return [one for one in chain.from_iterable(map(_values, self._places)) if one is not None]
+
+
+_values: Callable[[dict[str, Any]], Iterable[Any]] = dict.values
+_n_writes: Callable[[Tensor], int] = attrgetter("_version")
+
+
+def states_of(weights: Sequence[Tensor]) -> tuple[list[int], list[int]] | None:
+    """Where weights lie, and how often they were written to; None where that is not known of all.
+
+    Nobody counts the changes of one that was made in inference mode.
+    """
+    try:
+        return list(map(Tensor.data_ptr, weights)), list(map(_n_writes, weights))
+    except RuntimeError:
+        return None
 
 
 class Holder:
@@ -168,9 +188,19 @@ class Words:
     @classmethod
     def of(cls, mask: Tensor) -> Words:
         lengths: NDArray[np.int32] = mask.numpy().sum(1, dtype=np.int32)
-        return cls(lengths, mask.shape[1], bool((lengths < mask.shape[1]).any()), lengths.ctypes.data)
+        n_words = mask.shape[1]
+        return cls(lengths, n_words, min(lengths.tolist(), default=0) < n_words, address_of(lengths))
 
-    def make(self, width: int) -> Tensor:
-        """Room for a vector of each word, zero where there is none."""
-        shape = len(self.lengths), self.n_words, width
-        return torch.zeros(shape) if self.is_ragged else torch.empty(shape)
+    def shape(self, n_axes: int, width: int) -> tuple[int, ...]:
+        """That of a vector of each word, or with two axes of each cell."""
+        return (len(self.lengths), *[self.n_words] * n_axes, width)
+
+    def make(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Room that is zero where there is no word."""
+        return torch.zeros(shape, dtype=dtype) if self.is_ragged else torch.empty(shape, dtype=dtype)
+
+
+def address_of(values: NDArray[Any]) -> int:
+    """Where the values of an array lie; the array's own way to say so takes several times as long."""
+    address: int = values.__array_interface__["data"][0]
+    return address

@@ -34,32 +34,24 @@ class PackedPairing(Holder):
         """
         sequence, maps = sequence.detach().float().contiguous(), maps.detach().to(self.dtype).contiguous()
         words = Words.of(mask)
-        table = self.make_table(words)
-        call("relatum_pairing", self.job(sequence, maps, words, table))
+        table = words.make(words.shape(2, self.table_width), self.dtype)
+        job = self.weights_job()
+        job.sequence, job.maps, job.table = sequence.data_ptr(), maps.data_ptr(), table.data_ptr()
+        job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
+        job.n_threads = torch.get_num_threads()
+        call("relatum_pairing", job)
         return table
 
-    def make_table(self, words: Words) -> Tensor:
-        """Room for a table."""
-        shape = len(words.lengths), words.n_words, words.n_words, self.table_width
-        return torch.zeros(shape, dtype=self.dtype) if words.is_ragged else torch.empty(shape, dtype=self.dtype)
-
-    def job(self, sequence: Tensor, maps: Tensor, words: Words, table: Tensor) -> PairingJob:
-        """What `relatum_pairing` is asked for; the tensors are without gaps and must live until it is done."""
+    def weights_job(self) -> PairingJob:
+        """What `relatum_pairing` is asked for, but for what depends on the batch."""
         return PairingJob(
-            sequence=sequence.data_ptr(),
-            lengths=words.address,
-            maps=maps.data_ptr(),
             first=self._first,
             second=self._second,
             second_bias=self._second_bias,
-            table=table.data_ptr(),
             dtype=TABLE_DTYPES.index(self.dtype),
-            n_sentences=len(words.lengths),
-            n_words=words.n_words,
             width=self.width,
             table_width=self.table_width,
             n_maps=self.n_maps,
-            n_threads=torch.get_num_threads(),
         )
 
 
@@ -71,5 +63,5 @@ class PairingJob(ctypes.Structure):
         ("first", Dense),
         *((name, ctypes.c_void_p) for name in ("second", "second_bias", "table")),
         *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "n_words", "width", "table_width", "n_maps")),
-        ("n_threads", ctypes.c_int32),
+        *((name, ctypes.c_int32) for name in ("n_threads", "wide_maps")),
     )

@@ -34,7 +34,7 @@ class PackedSequenceLayer(Holder):
 
     def __init__(self, weights: SequenceWeights, epsilons: tuple[float, float], activates: bool) -> None:
         super().__init__()
-        self._n_heads, self._table_width = weights.guide.shape
+        self.n_heads, self._table_width = weights.guide.shape
         self._guide = self.pack(weights.guide)
         self._layers = {name: self.dense(*getattr(weights, name)) for name in ("value", "output", "inner", "outer")}
         attention_norm, norm = weights.attention_norm, weights.norm
@@ -48,34 +48,27 @@ class PackedSequenceLayer(Holder):
         """The next sequence, and attention, (batch, heads, words, words); zero where there is no word."""
         sequence, table = sequence.detach().contiguous(), table.detach().contiguous()
         words = Words.of(mask)
-        result, attention = words.make(sequence.shape[2]), self.make_attention(words)
-        call("relatum_sequence", self.job(sequence, table, words, result, attention))
+        result = words.make(sequence.shape)
+        attention = words.make((len(words.lengths), self.n_heads, words.n_words, words.n_words))
+        job = self.weights_job(TABLE_DTYPES.index(table.dtype))
+        job.sequence, job.table = sequence.data_ptr(), table.data_ptr()
+        job.result, job.attention = result.data_ptr(), attention.data_ptr()
+        job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
+        job.n_threads = torch.get_num_threads()
+        call("relatum_sequence", job)
         return result, attention
 
-    def make_attention(self, words: Words) -> Tensor:
-        """Room for the weights of attention."""
-        shape = len(words.lengths), self._n_heads, words.n_words, words.n_words
-        return torch.zeros(shape) if words.is_ragged else torch.empty(shape)
-
-    def job(self, sequence: Tensor, table: Tensor, words: Words, result: Tensor, attention: Tensor) -> SequenceJob:
-        """What `relatum_sequence` is asked for; the tensors are without gaps and must live until it is done."""
+    def weights_job(self, dtype: int) -> SequenceJob:
+        """What `relatum_sequence` is asked for with a table of a type, but for what depends on the batch."""
         return SequenceJob(
-            sequence=sequence.data_ptr(),
-            table=table.data_ptr(),
-            lengths=words.address,
             guide=self._guide,
             **self._layers,
             **self._norms,
-            result=result.data_ptr(),
-            attention=attention.data_ptr(),
-            dtype=TABLE_DTYPES.index(table.dtype),
-            n_sentences=len(words.lengths),
-            n_words=words.n_words,
-            width=sequence.shape[2],
+            dtype=dtype,
+            width=self._layers["value"].depth,
             table_width=self._table_width,
-            n_heads=self._n_heads,
+            n_heads=self.n_heads,
             activates=self._activates,
-            n_threads=torch.get_num_threads(),
         )
 
 

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct EncoderJob {
     int32_t n_kept;           // the last layers, whose mean is wanted; or 0 for all states side by side
     int32_t first_piece;      // the vector of a word is that of its first piece, not the mean
     int32_t mean_attention;   // what the pieces of a word attend to is averaged, not added up
-    int32_t splits, n_threads, max_rows;
+    int32_t splits, n_threads, max_rows, n_pieces, n_positions;
 };
 }
 
@@ -44,6 +45,13 @@ namespace relatum {
 namespace {
 
 using Engine = Panels<PlainDot<float>>;
+
+bool are_known(const EncoderJob& job) {
+    for (int s = 0; s < job.n_sentences; ++s)
+        if (job.starts[s + 1] - job.starts[s] > job.n_positions) return false;
+    return std::all_of(job.rows + job.starts[0], job.rows + job.starts[job.n_sentences],
+                       [&](int32_t piece) { return 0 <= piece && piece < job.n_pieces; });
+}
 
 struct Group {
     int first, last;  // sentences
@@ -335,8 +343,10 @@ void relatum_encoder_advise(void* start, int64_t n_bytes) {
     const uintptr_t end = (reinterpret_cast<uintptr_t>(start) + n_bytes) / page * page;
     if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
-// Zero; one where there is no memory; two where products cannot be split.
+// Zero; one where there is no memory; two where products cannot be split; three where a piece or a position is beyond
+// those that there are.
 int relatum_encoder(const EncoderJob* job) {
+    if (!relatum::are_known(*job)) return 3;
     if (!job->splits) return !relatum::Encoder<relatum::PlainRows>(*job).run();
 #if defined(RELATUM_TILES)
     if (relatum::tiles_allowed()) return !relatum::Encoder<relatum::SplitRows>(*job).run();

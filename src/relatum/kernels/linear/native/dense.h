@@ -61,4 +61,11 @@ struct Dense {
     int depth, width;
 };
 
+// A product of rows of float32, with all columns of a layer.
+inline void multiply_rows(const float* values, int n_rows, const Dense& layer, const Result& result) {
+    PlainRows rows(nullptr, n_rows, layer.depth);
+    rows.read(values, 0, n_rows);
+    rows.multiply(layer.weights, 0, (layer.width + PlainRows::strip - 1) / PlainRows::strip, result);
+}
+
 }  // namespace relatum

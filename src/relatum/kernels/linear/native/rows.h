@@ -1,6 +1,7 @@
-// Steps on rows of vectors: norms and softmax.
+// Steps on rows of vectors: norms, softmax, and other types of numbers.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "simd.h"
@@ -53,6 +54,15 @@ inline void softmax(float* values, int count, float scale) {
     }
     const float share = 1 / total(sum);
     for (int i = 0; i < count; i += lanes) store(values + i, load(values + i, count - i) * share, count - i);
+}
+
+// Values in float32: as they lie, where they are that already.
+inline const float* widened(const float* values, int64_t, float*) { return values; }
+inline const float* widened(const bfloat16* values, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; i += kLanes<float>)
+        store(to + i, load(values + i, std::min<int64_t>(count - i, kLanes<float>)),
+              std::min<int64_t>(count - i, kLanes<float>));
+    return to;
 }
 
 }  // namespace relatum

@@ -1,6 +1,7 @@
 // A bidirectional LSTM over the characters of words, of which the last states are wanted.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "memory.h"
@@ -11,19 +12,29 @@
 // multiple of the lanes of any vector, of which the first `width` are real; gates are in the order i, f, g, o.
 extern "C" struct CharactersJob {
     const int64_t* characters;  // of one word after the other
-    const int64_t* starts;      // (words + 1): where a word begins
+    const int64_t* lengths;     // of the words
     const float* projected;     // (2, characters, 4 · padded): what a character adds to the gates, biases and all
     const float* recurrent;     // (2, width, 4 · padded)
     float* vectors;             // (words, 2 · width)
-    int32_t n_words, n_characters, width, padded, n_threads;
+    int32_t n_words, n_given, n_characters, width, padded, n_threads;  // n_given: characters of all words
 };
 
 namespace relatum {
 
 class Characters {
    public:
-    explicit Characters(const CharactersJob& job) : job_(job) {}
+    explicit Characters(const CharactersJob& job) : job_(job), starts_(job.n_words + 1) {
+        for (int word = 0; word < job.n_words; ++word) starts_[word + 1] = starts_[word] + job.lengths[word];
+    }
 
+    // Whether the words have these characters, and all are among those that there are.
+    bool are_known() const {
+        return starts_.back() == job_.n_given &&
+               std::all_of(job_.characters, job_.characters + job_.n_given,
+                           [&](int64_t one) { return 0 <= one && one < job_.n_characters; });
+    }
+
+    // Whether there was memory for it.
     bool run() {
         const int n_words = job_.n_words;
         const int n_threads = std::max(1, std::min(job_.n_threads, n_words / 8));
@@ -43,14 +54,15 @@ class Characters {
 
    private:
     const CharactersJob& job_;
+    std::vector<int64_t> starts_;
 
     void read(int word, int direction, float* gates) const {
         constexpr int lanes = kLanes<float>;
         const int padded = job_.padded, wide = 4 * padded;
         float *hidden = gates + wide, *cell = hidden + padded;
         const float* recurrent = job_.recurrent + int64_t(direction) * job_.width * wide;
-        const int64_t* characters = job_.characters + job_.starts[word];
-        const int length = job_.starts[word + 1] - job_.starts[word];
+        const int64_t* characters = job_.characters + starts_[word];
+        const int length = starts_[word + 1] - starts_[word];
         std::memset(hidden, 0, 2 * padded * sizeof(float));
         for (int step = 0; step < length; ++step) {
             const int64_t character = characters[direction ? length - 1 - step : step];

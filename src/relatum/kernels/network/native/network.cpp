@@ -1,20 +1,14 @@
 // Parts of the network that are many small operations in plain torch, each in one call, without gradients.
 
 #include "characters.h"
+#include "network.h"
 #include "pairing.h"
 #include "sequence.h"
 
 using relatum::bfloat16;
 
-// All that compute return zero, or one where there is no memory.
+// All that compute return zero, one where there is no memory, or two where a number is of something that there is not.
 extern "C" {
-// A table-sequence layer; `_Layer` in stack.py has the same fields. The scan is that of md_gru/native/scan.cpp.
-struct StackLayer {
-    const PairingJob* pairing;
-    const void* scan;
-    const SequenceJob* sequence;
-};
-
 void relatum_use_threads(void* parallel, void* count, void* index) {
     relatum::threads = {reinterpret_cast<decltype(relatum::Threads::parallel)>(parallel),
                         reinterpret_cast<int (*)()>(count), reinterpret_cast<int (*)()>(index)};
@@ -49,10 +43,11 @@ int relatum_pairing(const PairingJob* job) {
 int relatum_sequence(const SequenceJob* job) {
     return job->dtype ? !relatum::SequenceLayer<bfloat16>(*job).run() : !relatum::SequenceLayer<float>(*job).run();
 }
-int relatum_stack(const StackLayer* layers, int n_layers, int (*scan)(const void*)) {
-    for (const StackLayer* layer = layers; layer < layers + n_layers; ++layer)
-        if (relatum_pairing(layer->pairing) || scan(layer->scan) || relatum_sequence(layer->sequence)) return 1;
-    return 0;
+int relatum_network(const NetworkJob* job) {
+    return job->layers->pairing->dtype ? relatum::Network<bfloat16>(*job).run() : relatum::Network<float>(*job).run();
 }
-int relatum_characters(const CharactersJob* job) { return !relatum::Characters(*job).run(); }
+int relatum_characters(const CharactersJob* job) {
+    relatum::Characters characters(*job);
+    return characters.are_known() ? !characters.run() : 2;
+}
 }

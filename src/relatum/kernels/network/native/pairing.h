@@ -1,6 +1,7 @@
 // The table of word pairs that a table encoder starts from: ReLU(second · [ReLU(rows_i + columns_j); maps_ij] + bias).
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "dense.h"
@@ -8,16 +9,17 @@
 #include "team.h"
 #include "tiles.h"
 
-// What the caller asks for; `_PairingJob` in pairing.py has the same fields.
+// What the caller asks for; `PairingJob` in pairing.py has the same fields.
 extern "C" struct PairingJob {
     const float* sequence;  // (sentences, words, width)
     const int32_t* lengths;
-    const void* maps;       // (sentences, words, words, maps), of `dtype`: 0 is float32, 1 bfloat16
+    const void* maps;       // (sentences, words, words, maps), of `dtype`: 0 is float32, 1 bfloat16; or float32
     relatum::Dense first;   // to rows and columns, side by side
     const void* second;     // packed by `relatum_pairing_pack`
     const float* second_bias;
     void* table;  // (sentences, words, words, table width), of `dtype`
     int32_t dtype, n_sentences, n_words, width, table_width, n_maps, n_threads;
+    int32_t wide_maps;  // the maps are float32, whatever the table is
 };
 
 namespace relatum {
@@ -105,6 +107,16 @@ class Pairing {
     // Which word it is among those of padded sentences.
     int64_t place(int row) const { return int64_t(words_[row].sentence) * job_.n_words + words_[row].word; }
 
+    void add_maps(Left* to, int64_t from) const {
+        if (!job_.wide_maps || std::is_same_v<S, float>) {
+            std::memcpy(to, static_cast<const S*>(job_.maps) + from, job_.n_maps * sizeof(S));
+            return;
+        }
+        const float* maps = static_cast<const float*>(job_.maps) + from;
+        for (int i = 0; i < job_.n_maps; i += kLanes<float>)
+            store(to + i, load(maps + i, job_.n_maps - i), job_.n_maps - i);
+    }
+
     // All cells of the row of a word, some at a time.
     void pair(int row, const float* parts, Left* left, int left_width, float* sums, int sum_width) const {
         constexpr int lanes = kLanes<float>;
@@ -112,7 +124,6 @@ class Pairing {
         const int64_t cell = place(row) * job_.n_words;
         const float* own = parts + int64_t(row) * 2 * width;
         const float* others = parts + (int64_t(row) - words_[row].word) * 2 * width + width;
-        const S* maps = static_cast<const S*>(job_.maps) + cell * job_.n_maps;
         S* table = static_cast<S*>(job_.table) + cell * width;
         const int n_blocks = (n + most_rows - 1) / most_rows;
         for (int block = 0; block < n_blocks; ++block) {
@@ -123,7 +134,7 @@ class Pairing {
                     const Vec<float> sum = load(own + i, width - i) + load(others + j * 2 * width + i, width - i);
                     store(to + i, larger<float>(sum, Vec<float>{}), width - i);
                 }
-                std::memcpy(to + width, maps + j * job_.n_maps, job_.n_maps * sizeof(S));
+                add_maps(to + width, (cell + j) * job_.n_maps);
             }
             Engine::multiply(left, left_width, end - begin, job_.second, depth_, width, sums, sum_width, false);
             for (int64_t j = begin; j < end; ++j)

@@ -8,7 +8,7 @@
 #include "rows.h"
 #include "team.h"
 
-// What the caller asks for; `_SequenceJob` in sequence.py has the same fields.
+// What the caller asks for; `SequenceJob` in sequence.py has the same fields.
 extern "C" struct SequenceJob {
     const float* sequence;  // (sentences, words, width)
     const void* table;      // (sentences, words, words, table width), of `dtype`: 0 is float32, 1 bfloat16
@@ -17,7 +17,7 @@ extern "C" struct SequenceJob {
     relatum::Dense value, output, inner, outer;
     relatum::Norm attention_norm, norm;
     float* result;     // (sentences, words, width)
-    float* attention;  // (sentences, heads, words, words)
+    float* attention;  // (sentences, heads, words, words); null where it is not wanted
     int32_t dtype, n_sentences, n_words, width, table_width, n_heads, activates, n_threads;
 };
 
@@ -59,7 +59,7 @@ class SequenceLayer {
             const int begin = team.begin(n_rows), end = team.end(n_rows);
             for (int row = begin; row < end; ++row)
                 std::memcpy(sequence_ + int64_t(row) * width_, job_.sequence + place(row), row_bytes);
-            multiply(sequence_ + int64_t(begin) * width_, end - begin, job_.value,
+            multiply_rows(sequence_ + int64_t(begin) * width_, end - begin, job_.value,
                      {job_.value.bias, values_ + int64_t(begin) * width_, width_});
             team.meet();
             const int* own = places.data() + 6 * thread;
@@ -94,22 +94,16 @@ class SequenceLayer {
         return (int64_t(words_[row].sentence) * job_.n_words + words_[row].word) * width_;
     }
 
-    static void multiply(const float* values, int n_rows, const Dense& layer, const Result& result) {
-        PlainRows rows(nullptr, n_rows, layer.depth);
-        rows.read(values, 0, n_rows);
-        rows.multiply(layer.weights, 0, (layer.width + PlainRows::strip - 1) / PlainRows::strip, result);
-    }
-
     void visit(int begin, int end, const Buffers& own) const {
         const int n = end - begin;
         for (int row = begin; row < end; ++row) attend(row, own, own.read + int64_t(row - begin) * width_);
-        multiply(own.read, n, job_.output,
+        multiply_rows(own.read, n, job_.output,
                  {job_.output.bias, own.middle, width_, job_.activates ? kRelu : kNothing,
                   sequence_ + int64_t(begin) * width_});
         for (int64_t row = 0; row < n; ++row)
             job_.attention_norm.apply(own.middle + row * width_, own.middle + row * width_, width_);
-        multiply(own.middle, n, job_.inner, {job_.inner.bias, own.inner, job_.inner.width, kRelu});
-        multiply(own.inner, n, job_.outer, {job_.outer.bias, own.read, width_, kNothing, own.middle});
+        multiply_rows(own.middle, n, job_.inner, {job_.inner.bias, own.inner, job_.inner.width, kRelu});
+        multiply_rows(own.inner, n, job_.outer, {job_.outer.bias, own.read, width_, kNothing, own.middle});
         for (int row = begin; row < end; ++row)
             job_.norm.apply(own.read + int64_t(row - begin) * width_, job_.result + place(row), width_);
     }
@@ -121,15 +115,18 @@ class SequenceLayer {
         const int n_heads = job_.n_heads, head_width = width_ / n_heads, score_width = Guide::sum_width(n_heads);
         const S* table = static_cast<const S*>(job_.table) +
                          (int64_t(sentence) * job_.n_words + word) * job_.n_words * job_.table_width;
-        Guide::multiply(widened(table, n, own.cells), job_.table_width, n, job_.guide, job_.table_width, n_heads,
-                        own.scores, score_width, false);
+        const float* cells = widened(table, int64_t(n) * job_.table_width, own.cells);
+        Guide::multiply(cells, job_.table_width, n, job_.guide, job_.table_width, n_heads, own.scores, score_width,
+                        false);
         const float* values = values_ + (int64_t(row) - word) * width_;
         for (int head = 0; head < n_heads; ++head) {
             float* weights = own.weights + head * n;
             for (int j = 0; j < n; ++j) weights[j] = own.scores[j * score_width + head];
             softmax(weights, n, 1);
-            std::memcpy(job_.attention + ((int64_t(sentence) * n_heads + head) * job_.n_words + word) * job_.n_words,
-                        weights, n * sizeof(float));
+            if (job_.attention) {
+                const int64_t at = (int64_t(sentence) * n_heads + head) * job_.n_words + word;
+                std::memcpy(job_.attention + at * job_.n_words, weights, n * sizeof(float));
+            }
             for (int i = 0; i < head_width; i += lanes) {
                 Vec<float> even{}, odd{};  // two sums, for one would wait for itself at every word
                 const float* from = values + head * head_width + i;
@@ -143,14 +140,6 @@ class SequenceLayer {
                 store(read + head * head_width + i, even + odd, count);
             }
         }
-    }
-
-    // Cells in float32: as they lie, where they are that already.
-    const float* widened(const float* cells, int, float*) const { return cells; }
-    const float* widened(const bfloat16* cells, int n, float* to) const {
-        const int count = n * job_.table_width;
-        for (int i = 0; i < count; i += kLanes<float>) store(to + i, load(cells + i, count - i), count - i);
-        return to;
     }
 };
 

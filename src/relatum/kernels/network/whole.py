@@ -1,0 +1,217 @@
+"""A whole network, from the vectors of words to the scores of tags, in one call of compiled code.
+
+See `native/network.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from relatum.kernels.linear.structures import Dense
+from relatum.kernels.md_gru.cpu import CpuJob, CpuScanner
+from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import Weights
+from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call
+from relatum.kernels.network.pairing import PackedPairing
+from relatum.kernels.network.sequence import PackedSequenceLayer
+
+Part = tuple[Tensor, Tensor | None]
+"""Vectors of words: (batch, words, width), or (rows, width) and which row is a word's, (batch, words)."""
+_MOST_PARTS = 3
+_ALIGNMENT = 64
+
+
+class State(NamedTuple):
+    """What comes out of a layer; zero where there is no word."""
+
+    sequence: Tensor
+    table: Tensor
+    attention: Tensor
+
+
+class Scores(NamedTuple):
+    """What comes out of the network; zero where there is no word."""
+
+    of_words: Tensor
+    of_cells: Tensor | None
+    states: list[State]
+
+
+class PreparedScores(NamedTuple):
+    """Scores that are yet to be computed."""
+
+    scores: Scores
+    run: Callable[[], None]
+    """Computes them; before, anything may be in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLayer:
+    """The parts of a table-sequence layer."""
+
+    pairing: PackedPairing
+    scan: Weights
+    form: Form
+    sequence: PackedSequenceLayer
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What stands before and behind the layers; weight and bias of each."""
+
+    projection: tuple[Tensor, Tensor]
+    entity_scorer: tuple[Tensor, Tensor]
+    relation_scorer: tuple[Tensor, Tensor] | None
+    on_diagonal: bool
+    """Entities are scored on the diagonal of the table, not in the sequence."""
+
+
+class PackedNetwork(Holder):
+    """A network whose weights were put in order; of the MD-GRU they are read as they lie.
+
+    The layers are gone through `n_rounds` times; without `reads_sequence`, all tables are made of the first sequence.
+    """
+
+    def __init__(
+        self, layers: Sequence[PackedLayer], ends: Ends, n_rounds: int = 1, reads_sequence: bool = True
+    ) -> None:
+        super().__init__()
+        pairing, self._n_heads = layers[0].pairing, layers[0].sequence.n_heads
+        self._dtype, self._width, self._table_width = pairing.dtype, pairing.width, pairing.table_width
+        self._n_steps = len(layers) * n_rounds
+        self._n_entity_tags = len(ends.entity_scorer[0])
+        self._n_relation_tags = 0 if ends.relation_scorer is None else len(ends.relation_scorer[0])
+        kind = TABLE_DTYPES.index(self._dtype)
+        self._jobs = [
+            (layer.pairing.weights_job(), _scan_job(layer), layer.sequence.weights_job(kind)) for layer in layers
+        ]
+        self._packed_layers = layers  # they hold what the jobs point to
+        self._layers = (_Layer * len(layers))(
+            *(
+                _Layer(*map(ctypes.addressof, (pairing, scan.structure, sequence)))
+                for pairing, scan, sequence in self._jobs
+            )
+        )
+        self._template = bytes(
+            _NetworkJob(
+                projection=self.dense(*ends.projection),
+                entity_scorer=self.dense(*ends.entity_scorer),
+                relation_scorer=Dense() if ends.relation_scorer is None else self.dense(*ends.relation_scorer),
+                layers=ctypes.addressof(self._layers),
+                scan=ctypes.cast(_SCANNER.function("layer", self._dtype), ctypes.c_void_p),
+                n_layers=len(layers),
+                n_rounds=n_rounds,
+                reads_sequence=reads_sequence,
+                on_diagonal=ends.on_diagonal,
+            )
+        )
+
+    def read(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> Scores:
+        """The scores of tags; see `prepare`."""
+        prepared = self.prepare(parts, maps, mask, keep)
+        prepared.run()
+        return prepared.scores
+
+    def prepare(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> PreparedScores:
+        """A reading of what is known of words, side by side, and of the maps between them, with room for its results.
+
+        With `keep` there is also what comes out of each layer, of every round. All values that are given are float32;
+        those without gaps are not read before the scores are computed.
+        """
+        words = Words.of(mask)
+        maps, parts = maps.contiguous(), [(values.contiguous(), rows) for values, rows in parts]
+        n_kept = self._n_steps if keep else min(2, self._n_steps)
+        of_sequence, of_table = words.shape(1, self._width), words.shape(2, self._table_width)
+        of_words = words.make(words.shape(1, self._n_entity_tags))
+        of_cells = words.make(words.shape(2, self._n_relation_tags)) if self._n_relation_tags else None
+        job = _NetworkJob.from_buffer_copy(self._template)
+        for place, (values, rows) in enumerate(parts):
+            width = values.shape[-1]
+            job.parts[place] = _Part(
+                values.data_ptr(), None if rows is None else rows.data_ptr(), values.numel() // width, width
+            )
+        job.maps, job.lengths = maps.data_ptr(), words.address
+        job.n_sentences, job.n_words, job.n_threads = len(words.lengths), words.n_words, torch.get_num_threads()
+        job.entity_logits, job.relation_logits = of_words.data_ptr(), None if of_cells is None else of_cells.data_ptr()
+        job.n_kept = n_kept
+        states: tuple[Tensor, ...] = ()
+        sizes = {"initial": 4 * prod(of_sequence), "pairs": self._dtype.itemsize * prod(of_table)}
+        if keep:
+            of_attention = len(words.lengths), self._n_heads, words.n_words, words.n_words
+            states = (
+                words.make((n_kept, *of_sequence)),
+                words.make((n_kept, *of_table), self._dtype),
+                words.make((n_kept, *of_attention)),
+            )
+            job.sequences, job.tables, job.attention = (one.data_ptr() for one in states)
+        else:
+            sizes |= {"sequences": n_kept * sizes["initial"], "tables": n_kept * sizes["pairs"]}
+        room = _give_room(job, sizes)
+        scores = Scores(of_words, of_cells, [State(*one) for one in zip(*states, strict=True)])
+
+        # All that the job points to lives as long as this, whatever becomes of the rest.
+        def run(_held: object = (self, words, maps, parts, room, scores)) -> None:
+            call("relatum_network", job)
+
+        return PreparedScores(scores, run)
+
+
+_SCANNER = CpuScanner()
+
+
+def _give_room(job: ctypes.Structure, sizes: Mapping[str, int]) -> Tensor:
+    """Memory for fields of a job, of so many bytes each, which must live until it is done."""
+    room = torch.empty(sum(sizes.values()) + len(sizes) * _ALIGNMENT, dtype=torch.uint8)
+    start = room.data_ptr()
+    for name, size in sizes.items():
+        setattr(job, name, start)
+        start += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return room
+
+
+def _scan_job(layer: PackedLayer) -> CpuJob:
+    """What the MD-GRU of a layer asks for, but for the tables."""
+    weights = Weights(*(part.detach() for part in layer.scan))
+    below = weights.input.new_empty(1, len(layer.form.directions), layer.form.spec.width(weights))
+    inputs, tables = below.new_empty(1, weights.input.shape[1]), torch.zeros(1, 3, dtype=torch.int32)
+    reads_below = "below" in layer.form.spec.read
+    return _SCANNER.layer_job(inputs, below if reads_below else None, weights, tables, layer.form, below)
+
+
+class _Layer(ctypes.Structure):
+    """As `NetworkLayer` in `native/network.h`."""
+
+    _fields_ = (("pairing", ctypes.c_void_p), ("scan", ctypes.c_void_p), ("sequence", ctypes.c_void_p))
+
+
+class _Part(ctypes.Structure):
+    """As `NetworkPart` in `native/network.h`."""
+
+    _fields_ = (
+        ("values", ctypes.c_void_p),
+        ("rows", ctypes.c_void_p),
+        ("n_rows", ctypes.c_int32),
+        ("width", ctypes.c_int32),
+    )
+
+
+class _NetworkJob(ctypes.Structure):
+    """As in `native/network.h`."""
+
+    _fields_ = (
+        ("parts", _Part * _MOST_PARTS),
+        ("maps", ctypes.c_void_p),
+        ("lengths", ctypes.c_void_p),
+        *((name, Dense) for name in ("projection", "entity_scorer", "relation_scorer")),
+        *((name, ctypes.c_void_p) for name in ("layers", "scan", "initial", "pairs", "sequences", "tables")),
+        *((name, ctypes.c_void_p) for name in ("attention", "entity_logits", "relation_logits")),
+        *((name, ctypes.c_int32) for name in ("n_layers", "n_rounds", "n_kept", "reads_sequence", "on_diagonal")),
+        *((name, ctypes.c_int32) for name in ("n_sentences", "n_words", "n_threads")),
+    )
