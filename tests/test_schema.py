@@ -28,7 +28,8 @@ names = st.lists(st.text(min_size=1, max_size=6), unique=True, max_size=5)
 def schemas(draw: st.DrawFn) -> Schema:
     entities = draw(names)
     some = st.lists(st.sampled_from(entities), unique=True).map(tuple) if entities else st.just(())
-    kinds = tuple(RelationType(name, draw(st.booleans()), draw(some), draw(some)) for name in draw(names))
+    pairs = st.lists(st.tuples(*[st.sampled_from(entities)] * 2)).map(tuple) if entities else st.just(())
+    kinds = tuple(RelationType(name, draw(st.booleans()), draw(some), draw(some), draw(pairs)) for name in draw(names))
     return Schema(tuple(entities), kinds)
 
 
@@ -83,6 +84,33 @@ def test_schema_refuses_an_empty_name() -> None:
 def test_schema_refuses_a_signature_of_unknown_entity_types() -> None:
     with pytest.raises(SchemaError, match="'R' names the entity type 'C', which the schema does not have; it has A, B"):
         Schema(("A", "B"), (RelationType("R", head_labels=("A",), tail_labels=("C",)),))
+
+
+def test_schema_refuses_pairs_that_are_none() -> None:
+    with pytest.raises(SchemaError, match="'R' names the entity type 'C', which the schema does not have"):
+        Schema(("A", "B"), (RelationType("R", pairs=(("A", "C"),)),))
+    for pair in (["A"], ["A", "A", "A"], "AA", [1, 2]):
+        with pytest.raises(SchemaError, match="relation type 'R', pairs: found"):
+            Schema.from_dict({"entity_types": ["A"], "relation_types": [{"name": "R", "pairs": [pair]}]})
+
+
+def test_schema_of_models_without_pairs_is_written_as_it_was() -> None:
+    assert all("pairs" not in kind for kind in CONLL.to_dict()["relation_types"])
+
+
+def test_relation_type_allows_what_its_labels_or_its_pairs_say() -> None:
+    live, sibling, near = CONLL.relation_types
+    assert live.allows("Peop", "Loc")
+    assert not live.allows("Loc", "Peop")
+    assert not live.allows("Peop", "Org")
+    assert sibling.allows("Peop", "Peop")
+    assert near.allows("Loc", "whatever")
+    paired = RelationType("R", False, ("A", "B"), ("A", "B"), (("A", "B"),))
+    assert paired.allows("A", "B")
+    assert not paired.allows("B", "A")
+    assert not paired.allows("A", "A")
+    assert RelationType("R", True, pairs=(("A", "B"),)).allows("B", "A")
+    assert RelationType("R", True, ("A",), ("B",)).allows("B", "A")
 
 
 def test_schema_reads_the_types_file_of_spert() -> None:
@@ -213,6 +241,16 @@ def test_schema_builder_gives_the_same_schema_in_any_order() -> None:
         forth.add(one)
         back.add(other)
     assert forth.build() == back.build()
+
+
+def test_infer_schema_lists_pairs_only_where_labels_alone_would_say_more() -> None:
+    peop, loc, org = _entity(0, "Peop"), _entity(1, "Loc"), _entity(2, "Org")
+    some = (Relation(peop, loc, "In"), Relation(org, peop, "In"), Relation(peop, loc, "In"))
+    (kind,) = infer_schema([Annotation((peop, loc, org), some)]).relation_types
+    assert kind == RelationType("In", False, ("Org", "Peop"), ("Loc", "Peop"), (("Org", "Peop"), ("Peop", "Loc")))
+    rest = (Relation(org, loc, "In"), Relation(peop, _entity(3, "Peop"), "In"))
+    (kind,) = infer_schema([Annotation((peop, loc, org), (*some, *rest))]).relation_types
+    assert kind == RelationType("In", False, ("Org", "Peop"), ("Loc", "Peop"))
 
 
 def test_infer_schema_of_nothing_is_empty() -> None:

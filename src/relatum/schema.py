@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,28 @@ class RelationType:
     symmetric: bool = False
     head_labels: tuple[str, ...] = ()
     tail_labels: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    """The labels of head and tail that go together; where there are none, every head goes with every tail."""
+
+    def allows(self, head: str, tail: str) -> bool:
+        """Whether it may go from an entity of the one type to one of the other; if symmetric, or the other way."""
+        return self._allows(head, tail) or (self.symmetric and self._allows(tail, head))
+
+    def connecting(self, pairs: Sequence[tuple[str, str]]) -> RelationType:
+        """The same between the labels of these pairs, and of these alone."""
+        heads, tails = (tuple(sorted({pair[end] for pair in pairs})) for end in (0, 1))
+        return replace(self, head_labels=heads, tail_labels=tails).only(pairs)
+
+    def only(self, pairs: Iterable[tuple[str, str]]) -> RelationType:
+        """The same for these pairs, which are not listed where they are all that its labels can make."""
+        listed = tuple(dict.fromkeys(pairs))
+        is_all = set(listed) == set(product(self.head_labels, self.tail_labels))
+        return replace(self, pairs=() if is_all else listed)
+
+    def _allows(self, head: str, tail: str) -> bool:
+        if self.pairs:
+            return (head, tail) in self.pairs
+        return (not self.head_labels or head in self.head_labels) and (not self.tail_labels or tail in self.tail_labels)
 
 
 @dataclass(frozen=True)
@@ -40,7 +63,7 @@ class Schema:
             if "" in names:
                 raise SchemaError(f"{'an' if what == 'entity' else 'a'} {what} type has an empty name; give it one")
         for kind in self.relation_types:
-            for label in (*kind.head_labels, *kind.tail_labels):
+            for label in (*kind.head_labels, *kind.tail_labels, *chain.from_iterable(kind.pairs)):
                 if label not in self.entity_types:
                     raise SchemaError(
                         f"relation type {kind.name!r} names the entity type {label!r}, which the schema does not have; "
@@ -84,6 +107,7 @@ class Schema:
                     "symmetric": kind.symmetric,
                     "head_labels": list(kind.head_labels),
                     "tail_labels": list(kind.tail_labels),
+                    **({"pairs": [list(pair) for pair in kind.pairs]} if kind.pairs else {}),
                 }
                 for kind in self.relation_types
             ],
@@ -131,13 +155,23 @@ def _relation_type(value: object) -> RelationType:
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise SchemaError(f"relation_types: found {value!r}, expected an object with a name; {_SHAPES}")
     name = value["name"]
-    _keys(value, f"relation type {name!r}", "name", "symmetric", "head_labels", "tail_labels")
+    _keys(value, f"relation type {name!r}", "name", "symmetric", "head_labels", "tail_labels", "pairs")
     return RelationType(
         name,
         _flag(value.get("symmetric", False), f"relation type {name!r}, symmetric"),
         _strings(value.get("head_labels", []), f"relation type {name!r}, head_labels"),
         _strings(value.get("tail_labels", []), f"relation type {name!r}, tail_labels"),
+        tuple(_pair(pair, name) for pair in _list(value.get("pairs", []), f"relation type {name!r}, pairs")),
     )
+
+
+def _pair(value: object, name: str) -> tuple[str, str]:
+    labels = _strings(value, f"relation type {name!r}, pairs")
+    if len(labels) != 2:
+        raise SchemaError(
+            f"relation type {name!r}, pairs: found {value!r}, expected the labels of a head and of a tail"
+        )
+    return labels[0], labels[1]
 
 
 def _keys(record: Mapping[str, Any], where: str, *known: str) -> None:
@@ -171,30 +205,26 @@ class SchemaBuilder:
 
     def __init__(self) -> None:
         self._entities: set[str] = set()
-        self._signatures: dict[str, tuple[set[str], set[str]]] = {}
+        self._pairs: dict[str, set[tuple[str, str]]] = {}
 
     def add(self, annotation: Annotation) -> None:
         self._entities.update(entity.label for entity in annotation.entities)
         for relation in annotation.relations:
-            heads, tails = self._signatures.setdefault(relation.label, (set(), set()))
-            heads.add(relation.head.label)
-            tails.add(relation.tail.label)
+            self._pairs.setdefault(relation.label, set()).add((relation.head.label, relation.tail.label))
 
     def build(self, known: Schema | None = None) -> Schema:
         """The schema; a `known` one says which relation types are symmetric, as annotations do not."""
         return Schema(
             tuple(sorted(self._entities)),
             tuple(
-                RelationType(
-                    name, known is not None and known.is_symmetric(name), tuple(sorted(heads)), tuple(sorted(tails))
-                )
-                for name, (heads, tails) in sorted(self._signatures.items())
+                RelationType(name, known is not None and known.is_symmetric(name)).connecting(sorted(pairs))
+                for name, pairs in sorted(self._pairs.items())
             ),
         )
 
 
 def infer_schema(annotations: Iterable[Annotation]) -> Schema:
-    """The schema that the annotations use, each relation type with the entity types seen at its two ends."""
+    """The schema that the annotations use, each relation type with what it was seen to connect."""
     builder = SchemaBuilder()
     for annotation in annotations:
         builder.add(annotation)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,51 @@ def test_file_of_labels_is_the_schema(tmp_path: Path) -> None:
     assert data.schema.is_symmetric("Live_In")
     assert data.schema.relation_type("Live_In").head_labels == ()
     assert "entity types that are not in the file of labels, taken in all the same: Org" in data.remarks
+
+
+def test_pairs_that_only_dev_or_test_have_are_not_learned(tmp_path: Path) -> None:
+    train = [record(f"t{i}", [PEOP, LOC, ORG], [(0, 1, "In"), (2, 1, "In"), (0, 2, "In")]) for i in range(3)]
+    dev = [record("d", [PEOP, (3, 4, "Date")], [(0, 1, "In")])]
+    test = [record("e", [LOC, ORG], [(0, 1, "In")])]
+    data = load_training_data(corpus(tmp_path / "whole", train=train, dev=dev, test=test), Config())
+    kind = data.schema.relation_type("In")
+    assert kind.head_labels == ("Org", "Peop", "Loc")
+    assert kind.tail_labels == ("Loc", "Org", "Date")
+    assert set(kind.pairs) == {("Peop", "Loc"), ("Org", "Loc"), ("Peop", "Org")}
+    plain = load_training_data(corpus(tmp_path / "plain", train=TRAIN, dev=[record("d")]), Config())
+    assert plain.schema.relation_type("Live_In").pairs == ()
+
+
+def test_pairs_of_train_are_added_to_those_of_the_file_of_labels(tmp_path: Path) -> None:
+    folder = corpus(tmp_path, train=TRAIN, dev=[record("d", [PEOP, ORG], [(0, 1, "Live_In")])])
+    labels = {"name": "Live_In", "head_labels": ["Org"], "tail_labels": ["Loc"]}
+    types = {"entity_types": ["Peop", "Loc", "Org"], "relation_types": [labels]}
+    (folder / "schema.json").write_text(json.dumps(types))
+    kind = load_training_data(folder, Config()).schema.relation_type("Live_In")
+    assert (kind.head_labels, kind.tail_labels) == (("Org", "Peop"), ("Loc", "Org"))
+    assert kind.pairs == (("Org", "Loc"), ("Peop", "Loc"))
+
+
+def test_fingerprint_is_the_same_with_and_without_pairs(tmp_path: Path) -> None:
+    dev = [record("d", [ORG, LOC], [(0, 1, "Live_In")])]
+    data = load_training_data(corpus(tmp_path, train=TRAIN, dev=dev), Config())
+    (kind,) = data.schema.relation_types
+    assert kind.pairs
+    bare = replace(data, schema=replace(data.schema, relation_types=(replace(kind, pairs=()),)))
+    assert bare.fingerprint() == data.fingerprint()
+
+
+def test_constraints_that_a_file_of_labels_leaves_open_are_named(tmp_path: Path) -> None:
+    folder = corpus(tmp_path, train=TRAIN, dev=[record("d")])
+    (folder / "types.json").write_text(json.dumps({"entities": {"Peop": {}, "Loc": {}}, "relations": {"Live_In": {}}}))
+    constrained = load_config(None, ["decoding.constraints=schema"])
+    (remark,) = load_training_data(folder, constrained).remarks[-1:]
+    assert remark.startswith(
+        "decoding.constraints: the file of labels lets these relation types connect anything: Live"
+    )
+    assert not any("constraints" in one for one in load_training_data(folder, Config()).remarks)
+    (folder / "types.json").unlink()
+    assert not any("constraints" in one for one in load_training_data(folder, constrained).remarks)
 
 
 def test_train_without_entities_is_an_error(tmp_path: Path) -> None:

@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, check_shape, pick, values_of
 from relatum.tagging.sequence import SequenceTags
 from relatum.types import Entity
 
+Search = Literal["rules", "viterbi"]
 
-def decode_entities(probabilities: Probabilities | Logits, tags: SequenceTags) -> tuple[Entity, ...]:
+
+def decode_entities(
+    probabilities: Probabilities | Logits, tags: SequenceTags, search: Search = "rules"
+) -> tuple[Entity, ...]:
     """The entities of a sentence by the likeliest tag of each word; `probabilities` has the axes (words, tags).
 
     Of tags that are equally likely the first is chosen. An entity's score is the mean, over its words, of the
     probabilities of the tags that were chosen for them, also where a tag is of another type than the entity.
+
+    With `search="viterbi"` the tags are those of the likeliest sequence that `SequenceTags.may_follow` allows, so that
+    a word may have another tag than its likeliest; where the likeliest tags are such a sequence, they are chosen.
     """
     values = values_of(probabilities)
     check_shape("entity", probabilities, (len(values), len(tags.names)))
     batch = values[None]
-    return decode_words(Logits(batch) if isinstance(probabilities, Logits) else batch, [len(values)], tags)[0]
+    return decode_words(Logits(batch) if isinstance(probabilities, Logits) else batch, [len(values)], tags, search)[0]
 
 
 def decode_words(
-    probabilities: Probabilities | Logits, lengths: Sequence[int], tags: SequenceTags
+    probabilities: Probabilities | Logits, lengths: Sequence[int], tags: SequenceTags, search: Search = "rules"
 ) -> list[tuple[Entity, ...]]:
     """The same for a batch: (sentences, words, tags), of which each sentence has so many words."""
     check_sentences("entity", probabilities, lengths, len(tags.names))
     with np.errstate(invalid="ignore"):  # of padding, which may be infinite
         found = pick(probabilities)
+    best = found.argmax(-1)
+    if search == "viterbi":
+        best = _mend(best, found, np.array(lengths, dtype=np.intp), _transitions(tags))
+        certain_of = np.take_along_axis(found, best[..., None], -1)[..., 0]
+    else:
+        certain_of = found.max(-1)
     # As lists: a look at one number of an array takes as long as the decoding of a word.
-    chosen, certainty = found.argmax(-1).tolist(), found.max(-1).tolist()
+    chosen, certainty = best.tolist(), certain_of.tolist()
     return [
         tuple(
             Entity(span, label, score=sum(certain[span.start : span.end]) / span.width)
@@ -39,3 +55,51 @@ def decode_words(
         )
         for row, certain, length in zip(chosen, certainty, lengths, strict=True)
     ]
+
+
+@lru_cache(maxsize=64)
+def _transitions(tags: SequenceTags) -> NDArray[np.bool_]:
+    """(tags, tags): whether the second may follow the first."""
+    numbers = range(len(tags.names))
+    return np.array([[tags.may_follow(before, after) for after in numbers] for before in numbers])
+
+
+def _mend(
+    best: NDArray[np.intp], found: NDArray[np.float64], lengths: NDArray[np.intp], may_follow: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """The likeliest tags of words, in sentences where one may not follow another replaced by a sequence that may be."""
+    beyond = np.arange(best.shape[1] + 1) >= lengths[:, None]
+    padded = np.where(beyond, 0, np.pad(best, ((0, 0), (0, 1))))
+    before = np.pad(padded, ((0, 0), (1, 0)))[:, :-1]
+    rows = (~may_follow[before, padded]).any(1).nonzero()[0]
+    if not len(rows):
+        return best
+    mended = best.copy()
+    mended[rows] = _best_paths(found[rows], beyond[rows], may_follow)
+    return mended
+
+
+def _best_paths(
+    found: NDArray[np.float64], beyond: NDArray[np.bool_], may_follow: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """(sentences, words): the likeliest sequence of tags that may be; all sentences go from word to word together.
+
+    Beyond its end a sentence stays outside of all entities, which ends the last one and costs nothing.
+    """
+    n_sentences, n_words, n_tags = found.shape
+    steps = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+    steps = np.pad(steps, ((0, 0), (0, 1), (0, 0)))
+    steps[beyond] = -np.inf
+    steps[beyond, 0] = 0
+    passage = np.where(may_follow, 0, -np.inf)
+    came_from = np.empty((n_words + 1, n_sentences, n_tags), dtype=np.intp)
+    reached = np.full((n_sentences, n_tags), -np.inf)
+    reached[:, 0] = 0
+    for word in range(n_words + 1):
+        ways = reached[:, :, None] + passage
+        came_from[word] = ways.argmax(1)
+        reached = ways.max(1) + steps[:, word]
+    tags = np.zeros((n_sentences, n_words + 1), dtype=np.intp)
+    for word in range(n_words, 0, -1):
+        tags[:, word - 1] = came_from[word, np.arange(n_sentences), tags[:, word]]
+    return tags[:, :-1]

@@ -17,6 +17,7 @@ from relatum.tagging.table import TableTags
 from relatum.types import Entity, Relation
 
 Opposite = Literal["no-relation", "ignored"]
+Constraints = Literal["none", "schema"]
 _Array = NDArray[np.float64]
 _Indices = NDArray[np.intp]
 
@@ -28,7 +29,11 @@ _TOGETHER = 32
 
 
 def decode_relations(
-    probabilities: Probabilities | Logits, entities: Sequence[Entity], tags: TableTags, opposite: Opposite
+    probabilities: Probabilities | Logits,
+    entities: Sequence[Entity],
+    tags: TableTags,
+    opposite: Opposite,
+    constraints: Constraints = "none",
 ) -> tuple[Relation, ...]:
     """The relations between the entities; `probabilities` has the axes (row words, column words, tags).
 
@@ -38,13 +43,17 @@ def decode_relations(
     the opposite direction, count as no relation, which is how the published numbers were made, or with
     `opposite="ignored"` for nothing, as the paper's text has it: then only ⊥ speaks for no relation.
 
+    With `constraints="schema"` a tag that the schema does not allow between entities of the two types, in the direction
+    that the tag has, counts for nothing at all: not for no relation either, since it says that there is one. A score
+    is the same as without constraints.
+
     A relation's score is its mass divided by the number of cells that were asked, so that it lies in [0, 1].
     """
     values = values_of(probabilities)
     check_shape("relation", probabilities, (len(values), len(values), len(tags.names)))
     batch = values[None]
     tables = Logits(batch) if isinstance(probabilities, Logits) else batch
-    return decode_tables(tables, [len(values)], [entities], tags, opposite)[0]
+    return decode_tables(tables, [len(values)], [entities], tags, opposite, constraints)[0]
 
 
 def decode_tables(
@@ -53,6 +62,7 @@ def decode_tables(
     entities: Sequence[Sequence[Entity]],
     tags: TableTags,
     opposite: Opposite,
+    constraints: Constraints = "none",
 ) -> list[tuple[Relation, ...]]:
     """The same for a batch: (sentences, row words, column words, tags), of which each sentence has so many words.
 
@@ -67,7 +77,8 @@ def decode_tables(
     for rows in ([row for row in related if len(known[row]) <= _TOGETHER], *groups):
         if rows:
             asked = _Asked.of([known[row] for row in rows], [lengths[row] for row in rows], tags)
-            for row, relations in zip(rows, _decide(probabilities, np.array(rows), asked, tags, opposite), strict=True):
+            decided = _decide(probabilities, np.array(rows), asked, tags, opposite, constraints)
+            for row, relations in zip(rows, decided, strict=True):
                 found[row] = relations
     return found
 
@@ -102,6 +113,12 @@ class _Asked:
         members[tuple(np.array(memberships).T)] = 1
         return cls(entities, padded, members, _pad(order))
 
+    def allowed(self, tags: TableTags) -> NDArray[np.bool_]:
+        """(sentences, entities, entities, tags): the tags that the schema allows between a row's and a column's."""
+        numbers = {label: number for number, label in enumerate(tags.schema.entity_types)}
+        types = _pad([[numbers.get(entity.label, len(numbers)) for entity in one] for one in self.entities])
+        return tags.allowed[types[:, :, None], types[:, None]]
+
     def cells(self, tags: TableTags) -> NDArray[np.bool_]:
         """(sentences, words, words): the cells that the table fills, of words that there are."""
         is_there = self.members.sum(1) > 0
@@ -130,18 +147,21 @@ def _pad(rows: Sequence[list[int]]) -> _Indices:
 
 
 def _decide(
-    probabilities: Probabilities | Logits, rows: _Indices, asked: _Asked, tags: TableTags, opposite: Opposite
+    probabilities: Probabilities | Logits,
+    rows: _Indices,
+    asked: _Asked,
+    tags: TableTags,
+    opposite: Opposite,
+    constraints: Constraints,
 ) -> list[tuple[Relation, ...]]:
     """The relations of the sentences in these rows of the batch."""
     members, words = asked.members, asked.words
     turned = members.swapaxes(1, 2)
     cells = asked.cells(tags)
-    votes = _votes(
-        _block_sums(members, _read_cells(probabilities, rows, words, cells)),
-        asked.order[:, :, None] < asked.order[:, None],
-        tags,
-        opposite,
-    )
+    blocks = _block_sums(members, _read_cells(probabilities, rows, words, cells))
+    if constraints == "schema":
+        blocks *= asked.allowed(tags)
+    votes = _votes(blocks, asked.order[:, :, None] < asked.order[:, None], tags, opposite)
     # argmax takes the first of equals: no relation, then the types in the order of the schema.
     winners = votes.argmax(axis=-1)
     winners[members @ turned > 0] = 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from relatum.decoding.entities import decode_words
+from relatum.decoding.entities import Search, decode_words
 from relatum.decoding.probabilities import Logits, Probabilities
-from relatum.decoding.relations import Opposite, decode_tables
+from relatum.decoding.relations import Constraints, Opposite, decode_tables
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Entity
@@ -20,16 +20,20 @@ def decode_sentences(
     table_tags: TableTags,
     opposite: Opposite,
     entities: Sequence[tuple[Entity, ...]] | None = None,
+    *,
+    search: Search = "rules",
+    constraints: Constraints = "none",
 ) -> list[Annotation]:
     """What each sentence of a batch says.
 
     The probabilities have the axes (sentences, words, tags) and (sentences, row words, column words, tags); what lies
     beyond the `lengths` of the sentences is not looked at. Where `entities` are given, they are returned as they are
     and only relations are looked for, between them; they may be nested, overlapping or discontinuous. Without relation
-    probabilities there are no relations.
+    probabilities there are no relations. `search` is that of `decode_words`, `opposite` and `constraints` those of
+    `decode_relations`.
     """
-    found = decode_words(entity_probabilities, lengths, sequence_tags) if entities is None else entities
+    found = decode_words(entity_probabilities, lengths, sequence_tags, search) if entities is None else entities
     if relation_probabilities is None:
         return [Annotation(one) for one in found]
-    relations = decode_tables(relation_probabilities, lengths, found, table_tags, opposite)
+    relations = decode_tables(relation_probabilities, lengths, found, table_tags, opposite, constraints)
     return [Annotation(one, related) for one, related in zip(found, relations, strict=True)]

@@ -97,6 +97,18 @@ class SequenceTags:
         """
         return tuple(starmap(Entity, self.read(tags)))
 
+    def may_follow(self, before: int, after: int) -> bool:
+        """Whether one tag may come after another where every entity is well formed, all its tags of one type.
+
+        Before the first word and behind the last, as it were, stands `O`.
+        """
+        (left, of), (right, label) = self._meanings[before], self._meanings[after]
+        goes_on = right in "IE"
+        must_go_on = self.scheme == "bioes" and left in "BI"
+        if goes_on:
+            return left in "BI" and of == label
+        return not must_go_on
+
     def read(self, tags: Sequence[int]) -> list[tuple[Span, str]]:
         """The words and the type of each entity, as `decode` finds them."""
         if tags and not 0 <= min(tags) <= max(tags) < len(self.names):

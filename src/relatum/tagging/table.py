@@ -25,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
@@ -165,6 +167,22 @@ class TableTags:
     def outcomes(self, row_is_head: bool, in_order: bool) -> tuple[int, ...]:
         """The `Block.outcomes` of cells whose row (or else column) is the head's; in order, the head comes first."""
         return self._outcomes[row_is_head, in_order]
+
+    @cached_property
+    def allowed(self) -> NDArray[np.bool_]:
+        """(type of the row's entity, type of the column's, tags): whether the schema lets the tag stand between them.
+
+        Types have the order of the schema; behind them is one more, for all labels that it does not have.
+        """
+        labels = (*self.schema.entity_types, "")
+        allowed = np.ones((len(labels), len(labels), len(self.names)), dtype=bool)
+        for number, tag in enumerate(self._tags(), 1):
+            kind = self.schema.relation_types[tag.kind]
+            for (i, row), (j, column) in product(enumerate(labels), repeat=2):
+                allowed[i, j, number] = (tag.row_is_head and kind.allows(row, column)) or (
+                    tag.column_is_head and kind.allows(column, row)
+                )
+        return allowed
 
     def words(self, entity: Entity) -> tuple[int, ...]:
         """The words that stand for an entity in the table."""

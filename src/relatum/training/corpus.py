@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from relatum.config import Config
@@ -73,7 +74,10 @@ class TrainingData:
 
     def fingerprint(self) -> str:
         """A hash of all sentences and annotations, by which a run that goes on knows its data."""
-        found = hashlib.sha256(json.dumps(self.schema.to_dict()).encode())
+        labels = self.schema.to_dict()
+        for kind in labels["relation_types"]:
+            kind.pop("pairs", None)  # no labels of their own; runs that were begun before they were kept go on
+        found = hashlib.sha256(json.dumps(labels).encode())
         for name, examples in self.parts.items():
             found.update(f"\n{name}".encode())
             for example in examples:
@@ -133,6 +137,8 @@ def load_training_data(
         if not parts[name]:
             raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
     schema = _schema(corpus.schema, parts, remarks)
+    if config.decoding.constraints == "schema":
+        remarks += _unconstrained(schema)
     _try_tags(parts, schema, config, problems)
     skipped = [f"skipped {problem}" for problem in problems.kept]
     if problems.count > len(problems.kept):
@@ -252,7 +258,8 @@ def _examples(documents: Sequence[Document], config: Config, problems: Problems,
 
 def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remarks: list[str]) -> Schema:
     """The given schema, or that of train, with all other types that occur."""
-    base = given or infer_schema(example.gold for example in parts["train"])
+    learned = infer_schema(example.gold for example in parts["train"])
+    base = given or learned
     whole = infer_schema(example.gold for examples in parts.values() for example in examples)
     entities = tuple(label for label in whole.entity_types if label not in base.entity_types)
     relations = tuple(kind for kind in whole.relation_types if kind.name not in base.relation_names)
@@ -265,12 +272,15 @@ def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remark
     if not base.relation_types:
         remarks.append("there are no relations in train: the model will find none")
     # A type given without its ends may connect anything, and what is in the data must not narrow it.
-    widened = tuple(_widen(kind, whole) for kind in base.relation_types)
+    widened = tuple(_widen(kind, whole, learned) for kind in base.relation_types)
     return Schema((*base.entity_types, *entities), (*widened, *relations))
 
 
-def _widen(kind: RelationType, whole: Schema) -> RelationType:
-    """The relation type with the ends that it has anywhere in the data, where its ends are listed at all."""
+def _widen(kind: RelationType, whole: Schema, learned: Schema) -> RelationType:
+    """The relation type with the ends that it has anywhere in the data, where its ends are listed at all.
+
+    Which of them go together is what was given and what train has: constraints may not be learned from dev or test.
+    """
     if kind.name not in whole.relation_names:
         return kind
     seen = whole.relation_type(kind.name)
@@ -278,7 +288,27 @@ def _widen(kind: RelationType, whole: Schema) -> RelationType:
         (*known, *(label for label in found if label not in known)) if known else ()
         for known, found in ((kind.head_labels, seen.head_labels), (kind.tail_labels, seen.tail_labels))
     )
-    return replace(kind, head_labels=heads, tail_labels=tails)
+    widened = replace(kind, head_labels=heads, tail_labels=tails)
+    pairs = _pairs(kind)
+    if pairs and kind.name in learned.relation_names:
+        pairs += _pairs(learned.relation_type(kind.name))
+    return widened.only(pairs) if pairs else widened
+
+
+def _pairs(kind: RelationType) -> tuple[tuple[str, str], ...]:
+    """All that a relation type connects; none where an end of it may be anything."""
+    return kind.pairs or tuple(product(kind.head_labels, kind.tail_labels))
+
+
+def _unconstrained(schema: Schema) -> list[str]:
+    """What there is to say about relation types that are constrained by nothing."""
+    names = [kind.name for kind in schema.relation_types if not (kind.pairs or kind.head_labels or kind.tail_labels)]
+    if not names:
+        return []
+    return [
+        f"decoding.constraints: the file of labels lets these relation types connect anything: {', '.join(names)}; "
+        "give them head_labels and tail_labels there, or remove the file to have them learned from train"
+    ]
 
 
 def _try_tags(parts: Mapping[str, Iterable[Example]], schema: Schema, config: Config, problems: Problems) -> None:
