@@ -2,12 +2,25 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import fields
+from math import e
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.types import Annotation, Attribute, Document, Entity, Example, Prediction, Relation, Sentence, Span
+from relatum.types import (
+    Annotation,
+    Attribute,
+    Calibration,
+    Document,
+    Entity,
+    Example,
+    Prediction,
+    Relation,
+    ScoreMap,
+    Sentence,
+    Span,
+)
 
 spans = st.builds(lambda start, width: Span(start, start + width), st.integers(0, 12), st.integers(1, 6))
 
@@ -122,3 +135,26 @@ def test_types_survive_pickling() -> None:
     again = pickle.loads(pickle.dumps(document))
     assert again == document
     assert type(again.annotation.entities[0].span) is Span
+
+
+def test_calibration_changes_scores_and_nothing_else() -> None:
+    head, tail = Entity(Span(0, 1), "Peop", score=0.9, id="e1"), Entity(Span(2, 3), "Loc", id="e2")
+    found = Annotation((head, tail), (Relation(head, tail, "Live_In", 0.8, "r1"), Relation(tail, head, "Near")))
+    calibration = Calibration(ScoreMap(2, -1), ScoreMap(0.5, 0.25))
+    mapped = calibration.apply(found)
+    assert mapped == found
+    assert [entity.id for entity in mapped.entities] == ["e1", "e2"]
+    assert [entity.score for entity in mapped.entities] == [pytest.approx(1 / (1 + 3**-1 * e)), None]
+    first, second = mapped.relations
+    assert first.score == pytest.approx(1 / (1 + 4**-2 * e**-0.25))
+    assert (first.id, second.score) == ("r1", None)
+    assert first.head is second.tail is mapped.entities[0]
+
+
+def test_calibration_leaves_given_entities_alone() -> None:
+    head, tail = Entity(Span(0, 1), "Peop", score=0.9), Entity(Span(2, 3), "Loc", score=0.3)
+    found = Annotation((head, tail), (Relation(head, tail, "Live_In", 0.8),))
+    mapped = Calibration(ScoreMap(2), ScoreMap(2)).apply(found, given=True)
+    assert [entity.score for entity in mapped.entities] == [0.9, 0.3]
+    assert mapped.relations[0].head.score == 0.9
+    assert mapped.relations[0].score == pytest.approx(2 / 3)

@@ -7,8 +7,12 @@ in the package has units of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import exp, log, log1p
 from typing import NamedTuple
+
+SURE = 1e-12
+"""Scores this close to 0 or 1 count as this far from it where their logit is taken; that of 1 is infinite."""
 
 
 class _Ends(NamedTuple):
@@ -77,6 +81,53 @@ class Annotation:
 
     entities: tuple[Entity, ...] = ()
     relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMap:
+    """From a model's own score to how likely it is that what has it is right: sigmoid(logit(score) / T + b).
+
+    A higher score never becomes a lower one.
+    """
+
+    temperature: float = 1.0
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf") or not abs(self.bias) < float("inf"):
+            raise ValueError(f"expected a temperature above 0 and a bias, both finite, got {self}")
+
+    def __call__(self, score: float) -> float:
+        score = min(max(score, SURE), 1 - SURE)
+        value = (log(score) - log1p(-score)) / self.temperature + self.bias
+        return 1 / (1 + exp(-min(max(value, -700.0), 700.0)))  # beyond, exp is too large for a float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The maps of a model's scores, fitted on annotated text."""
+
+    entities: ScoreMap = ScoreMap()
+    relations: ScoreMap = ScoreMap()
+
+    def apply(self, annotation: Annotation, *, given: bool = False) -> Annotation:
+        """The same annotation with other scores; entities that were given to the model keep those they have."""
+        entities = annotation.entities if given else tuple(map(self._entity, annotation.entities))
+        ends = {entity: entity for entity in reversed(entities)}  # of equal ones the first
+        relations = tuple(
+            Relation(
+                ends.get(one.head, one.head),
+                ends.get(one.tail, one.tail),
+                one.label,
+                None if one.score is None else self.relations(one.score),
+                one.id,
+            )
+            for one in annotation.relations
+        )
+        return Annotation(entities, relations)
+
+    def _entity(self, entity: Entity) -> Entity:
+        return entity if entity.score is None else replace(entity, score=self.entities(entity.score))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,13 @@ class Limited:
         self.tried: list[int] = []
         forward = TableSequenceNetwork.forward
 
-        def limited(network: TableSequenceNetwork, inputs: ModelInputs) -> object:
+        def limited(network: TableSequenceNetwork, inputs: ModelInputs, **named: bool) -> object:
             if network.training:
                 rows, words = inputs.mask.shape
                 self.tried.append(rows * words**2)
                 if rows * words**2 > self.n_cells:
                     raise error()
-            return forward(network, inputs)
+            return forward(network, inputs, **named)
 
         monkeypatch.setattr(TableSequenceNetwork, "forward", limited)
 

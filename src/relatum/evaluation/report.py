@@ -12,6 +12,7 @@ from relatum.schema import Schema
 from relatum.types import Annotation
 
 if TYPE_CHECKING:
+    from relatum.evaluation.confidence import Confidence
     from relatum.evaluation.significance import Comparison, Intervals
 
 N_RESAMPLES = 1000
@@ -20,13 +21,15 @@ N_RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class SystemReport:
-    """The scores of one system, with intervals where they were asked for."""
+    """The scores of one system, with intervals and with what its own scores are worth, where these were asked for."""
 
     scores: Scores
     intervals: Intervals | None = None
+    confidence: Confidence | None = None
 
     def to_dict(self) -> dict[str, Any]:
         added = {"intervals": self.intervals.to_dict()} if self.intervals else {}
+        added |= {"confidence": self.confidence.to_dict()} if self.confidence else {}
         return {**self.scores.to_dict(), **added}
 
 
@@ -51,16 +54,21 @@ def make_report(
     macro_over: MacroOver = "gold",
     n_resamples: int | None = None,
     seed: int = 0,
+    *,
+    confidence: bool = False,
+    given: bool = False,
 ) -> Report:
     """Score one system, or score and compare two; each is given as pairs of gold and predicted, a pair a document.
 
-    Scores get intervals where `n_resamples` is given.
+    Scores get intervals where `n_resamples` is given. With `confidence` the report of one system says what the scores
+    beside what it found are worth; where entities were `given` to it, those of relations only.
     """
     if len(systems) not in (1, 2):
         raise ValueError(f"a report is about one system or two, not {len(systems)}")
     scores = [evaluate(pairs, schema, macro_over) for pairs in systems]
+    measured = _measure(systems[0], schema, given) if confidence and len(systems) == 1 else None
     if len(systems) == 1 and n_resamples is None:
-        return Report((SystemReport(scores[0]),))
+        return Report((SystemReport(scores[0], None, measured),))
 
     from relatum.evaluation import significance  # brings numpy, which plain scores do without
 
@@ -71,4 +79,10 @@ def make_report(
     comparison = None
     if len(systems) == 2:
         comparison = significance.compare(counts[0], counts[1], schema, macro_over, n_resamples or N_RESAMPLES, seed)
-    return Report(tuple(map(SystemReport, scores, intervals)), comparison)
+    return Report(tuple(SystemReport(*one, measured) for one in zip(scores, intervals, strict=True)), comparison)
+
+
+def _measure(pairs: Sequence[tuple[Annotation, Annotation]], schema: Schema | None, given: bool) -> Confidence:
+    from relatum.evaluation.confidence import measure_confidence  # brings numpy as well
+
+    return measure_confidence(pairs, schema, given)

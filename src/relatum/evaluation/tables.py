@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from relatum.evaluation.confidence import Confidence
     from relatum.evaluation.significance import Comparison, Interval, Intervals
 
 _TITLES = {"entities": "Entities", "relations": "Relations (RE)", "relations_strict": "Relations, strict (RE+)"}
@@ -27,7 +28,7 @@ def show_scores(
     # One width for the first columns of all tables lets the numbers stand below each other.
     width = max(len(printable(label)) for _, task in scores.tasks() for label in (*task.types, "micro", interval))
     for name, task in scores.tasks():
-        table = _table(_TITLES[name] + (_GIVEN if gold_entities and name != "entities" else ""))
+        table = new_table(_TITLES[name] + (_GIVEN if gold_entities and name != "entities" else ""))
         table.add_column("type", min_width=width)
         for heading in ("P", "R", "F1"):
             table.add_column(heading, justify="right", min_width=len("100.00–100.00") if intervals else None)
@@ -50,11 +51,31 @@ def show_scores(
         )
 
 
+def show_confidence(console: Console, confidence: Confidence, by_threshold: bool = False) -> None:
+    """Print the calibration errors of the scores of what was found, and what is left of it at several thresholds."""
+    errors = [
+        f"{_SHORT_TITLES[name]} {'–' if task.error is None else per_cent(task.error)} ({task.n:,} found)"
+        for name, task in confidence.tasks()
+    ]
+    console.print(f"Expected calibration error, %: {', '.join(errors)}.", soft_wrap=True)
+    if not by_threshold:
+        return
+    for name, task in confidence.tasks():
+        table = new_table(f"{_TITLES[name]} by threshold")
+        for heading in ("threshold", "found", "P", "R", "F1"):
+            table.add_column(heading, justify="right")
+        for row in task.thresholds:
+            precision = per_cent(row.precision) if row.n else "–"
+            shown = f"{row.threshold:g}" if row.threshold else "none"
+            table.add_row(shown, f"{row.n:,}", precision, per_cent(row.recall), per_cent(row.f1))
+        console.print(table)
+
+
 def show_comparison(
     console: Console, comparison: Comparison, a: str, b: str, gold_entities: bool = False, unit: str = "documents"
 ) -> None:
     """Print how the F1 of two systems differs, in per cent, and how likely that is by chance."""
-    table = _table("F1 of two systems" + (_GIVEN if gold_entities else ""))
+    table = new_table("F1 of two systems" + (_GIVEN if gold_entities else ""))
     for heading in ("", "average"):
         table.add_column(heading)
     for heading in ("A", "B", "B − A", f"{100 * comparison.confidence:g}% interval", "p"):
@@ -63,8 +84,8 @@ def show_comparison(
         table.add_row(
             _SHORT_TITLES[name] if average == "micro" else "",
             average,
-            _per_cent(found.a),
-            _per_cent(found.b),
+            per_cent(found.a),
+            per_cent(found.b),
             f"{100 * found.difference:+.2f}",
             f"[{100 * found.interval.low:+.2f}, {100 * found.interval.high:+.2f}]",
             f"{found.p:.4f}",
@@ -77,7 +98,8 @@ def show_comparison(
     )
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
+    """A table in the style of all of them."""
     from rich import box
     from rich.table import Table
 
@@ -85,12 +107,12 @@ def _table(title: str) -> Table:
 
 
 def _cells(score: Score) -> list[str]:
-    return [*map(_per_cent, (score.precision, score.recall, score.f1)), f"{score.support:,}"]
+    return [*map(per_cent, (score.precision, score.recall, score.f1)), f"{score.support:,}"]
 
 
 def _bounds(interval: Interval) -> str:
-    return f"{_per_cent(interval.low)}–{_per_cent(interval.high)}"
+    return f"{per_cent(interval.low)}–{per_cent(interval.high)}"
 
 
-def _per_cent(fraction: float) -> str:
+def per_cent(fraction: float) -> str:
     return f"{100 * fraction:.2f}"

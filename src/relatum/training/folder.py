@@ -46,6 +46,8 @@ class RunRecord:
     device: str
     command: str
     fingerprint: str
+    with_test: bool = True
+    """Whether the test part is read and scored."""
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"config": self.config.to_dict()}

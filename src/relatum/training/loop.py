@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from relatum.config import Config
-from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
+from relatum.evaluation.confidence import Calibrated, calibrate
 from relatum.evaluation.metrics import Scores, evaluate
 from relatum.extractor.extractor import Extractor
-from relatum.models.checkpoint import load_model, save_model
+from relatum.models.checkpoint import load_model, save_model, write_calibration
 from relatum.models.model import Model
 from relatum.training.advice import advise, shorten
 from relatum.training.bad_batch import UpdateRecord, describe, save_batch
@@ -298,29 +298,39 @@ class _Run:
         folder, data = self._folder, self._data
         place = folder.model if folder.model.exists() else folder.best(best.step)
         loaded = load_model(place, self._device)
-        whole, scores = _with_encoder_of(self._model, loaded), {}
-        for part, examples in (("dev", data.dev), ("test", data.test)):
-            if examples:
-                found = predict(whole, examples)
-                scores[part] = score(whole, examples, found)
-                if self._processes.main:
-                    write_predictions(folder.predictions, part, examples, found)
+        whole = replace(_with_encoder_of(self._model, loaded), calibration=None)
+        parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
+        found = {part: predict(whole, examples) for part, examples in parts.items()}
+        scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
+        confidence = self._calibrate(parts, found)
         self._processes.wait()  # until all have read the model, which is about to be moved
         if self._processes.main:
-            with replacing_file(place / "README.md") as card:
-                card.write_text(self._card(best.step, scores), encoding="utf-8")
+            write_calibration(place, confidence.calibration, self._card(best.step, scores, confidence))
             folder.finish(best.step)
             draw_curves(folder.curves, self._progress.evaluations, self._monitor.say)
-        record = make_result(self._record, data, self._network, self._progress, scores, self._device)
+        record = make_result(self._record, data, self._network, self._progress, scores, confidence, self._device)
         if self._processes.main:
             write_reports(folder, record)
             folder.write_result(record)
         self._processes.wait()
         return RunResult(folder.model, scores["dev"], scores.get("test"), record)
 
-    def _card(self, step: int, scores: dict[str, Scores]) -> str:
+    def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
+        """Fit scores on dev, and write down what was found, with scores as the model will have them."""
+        given = self._config.evaluation.entities == "gold"
+        pairs = {
+            part: [(example.gold, one.found) for example, one in zip(examples, found[part], strict=True)]
+            for part, examples in parts.items()
+        }
+        calibrated = calibrate(pairs, self._data.schema, given)
+        for part, examples in parts.items() if self._processes.main else ():
+            scored = [replace(one, found=calibrated.calibration.apply(one.found, given=given)) for one in found[part]]
+            write_predictions(self._folder.predictions, part, examples, scored)
+        return calibrated
+
+    def _card(self, step: int, scores: dict[str, Scores], confidence: Calibrated | None = None) -> str:
         record = self._record
-        return make_card(self._data, record.data, self._config, record.command, step, scores)
+        return make_card(self._data, record.data, self._config, record.command, step, scores, confidence)
 
     def _farewell(self) -> str:
         if not self._progress.step:

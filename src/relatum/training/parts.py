@@ -14,6 +14,7 @@ from torch import Tensor
 from relatum.config import TrainingConfig
 from relatum.data.batching import make_batches
 from relatum.errors import RelatumError
+from relatum.extractor.device import is_out_of_memory
 from relatum.models.labels import Labels
 from relatum.models.losses import joint_loss
 from relatum.models.network import TableSequenceNetwork
@@ -50,7 +51,7 @@ class BatchUpdates:
             try:
                 return self._updates.update(*self._batches.make(share), step)
             except RuntimeError as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
             # Not in the handler: the error holds on to all that the update had made.
             self._make_room([share])
@@ -76,7 +77,7 @@ class BatchUpdates:
                 loss.backward()
                 total = total + loss.detach()
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             return None
         return total
@@ -127,11 +128,6 @@ def part_loss(outputs: Outputs, labels: Labels, n_tags: tuple[int, int] | None, 
     return config.entity_weight * loss.entity / max(n_words, 1) + config.relation_weight * loss.relation / max(
         n_cells, 1
     )
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether memory ran out; that of the CPU has no error of its own in torch, only words."""
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def _count_cells(lengths: Sequence[int]) -> int:

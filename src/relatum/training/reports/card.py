@@ -7,17 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from relatum.config import Config, list_keys
+from relatum.evaluation.confidence import Calibrated
 from relatum.evaluation.metrics import Scores
 from relatum.training.corpus import TrainingData
+from relatum.training.reports.confidence import confidence_section
 
 _TASKS = {"entities": "entities", "relations": "relations (RE)", "relations_strict": "relations, strict (RE+)"}
 _TUNING = {"frozen": "frozen", "lora": "with adapters that were trained, LoRA", "full": "all its weights trained, too"}
 
 
 def make_card(
-    data: TrainingData, source: str, config: Config, command: str, step: int, scores: Mapping[str, Scores]
+    data: TrainingData,
+    source: str,
+    config: Config,
+    command: str,
+    step: int,
+    scores: Mapping[str, Scores],
+    confidence: Calibrated | None = None,
 ) -> str:
-    """The card as Markdown; `scores` are by part, as far as they are known."""
+    """The card as Markdown; `scores` are by part, as far as they and what they are worth are known."""
     schema = data.schema
     changed = [key for key in list_keys(config) if key.value != key.default]
     encoder = f"`{config.encoder.name}` ({_TUNING[config.encoder.tuning]})" if config.encoder.kind != "none" else "none"
@@ -56,6 +64,7 @@ def make_card(
             "",
             *_score_lines(scores),
             "",
+            *([] if confidence is None else [*confidence_section(confidence), ""]),
             "## How it was made",
             "",
             "```sh",

@@ -59,6 +59,7 @@ def make_summary(record: Mapping[str, Any]) -> str:
     for part in ("dev", "test"):
         if record[part] is not None:
             lines.append(f"  {part:<12}" + "".join(f"{100 * record[part][t]['micro']['f1']:>9.2f}" for t in TASKS))
+    lines += ["", *_confidence_lines(record)]
     lines += ["", "said during the run:" if record["messages"] else "nothing was said during the run"]
     lines += [f"  - {message}" for message in record["messages"]]
     return "\n".join(lines) + "\n"
@@ -82,6 +83,8 @@ def make_html(record: Mapping[str, Any]) -> str:
         f"<figcaption>Micro F1 on dev, %: {legend}; the dashed line is the best model</figcaption></figure>",
         "</div>",
         *_score_tables(record),
+        "<h2>Calibration error of the scores of what was found, %</h2>",
+        _table(["", "entities before", "after", "relations, strict before", "after"], _errors(record)),
         "<h2>Data</h2>",
         f'<p class="faint">{escape(record["data"]["path"])}</p>',
         _data_table(record["data"]["parts"]),
@@ -129,6 +132,27 @@ def _score_tables(record: Mapping[str, Any]) -> Iterator[str]:
                     for label, one in rows
                 ],
             )
+
+
+def _confidence_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """The expected calibration errors, as the summary has them."""
+    yield f"{'calibration':<12}{'entities':>17}{'RE+':>18}"
+    yield f"{'error, %':<11}" + f"{'before':>9}{'after':>9}" * 2
+    for part, *errors in _errors(record):
+        yield f"  {part:<9}" + "".join(f"{error:>9}" for error in errors)
+
+
+def _errors(record: Mapping[str, Any]) -> list[list[str]]:
+    """A row a part: of entities before and after calibration, then of relations."""
+    return [
+        [part]
+        + [
+            "–" if when[task]["ece"] is None else f"{100 * when[task]['ece']:.2f}"
+            for task in ("entities", "relations_strict")
+            for when in (measured["before"], measured["after"])
+        ]
+        for part, measured in record["confidence"]["parts"].items()
+    ]
 
 
 def _data_table(parts: Mapping[str, Any]) -> str:

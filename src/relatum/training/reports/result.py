@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from relatum.evaluation.confidence import Calibrated
 from relatum.evaluation.metrics import Scores
 from relatum.models.build import count_parameters
 from relatum.models.network import TableSequenceNetwork
@@ -24,6 +25,7 @@ def make_result(
     network: TableSequenceNetwork,
     progress: Progress,
     scores: Mapping[str, Scores],
+    confidence: Calibrated,
     device: torch.device,
 ) -> dict[str, Any]:
     """The record of a run that is complete; `scores` are those of the best model, by part."""
@@ -49,6 +51,7 @@ def make_result(
         "best": {"step": best.step, "score": best.score},
         "dev": scores["dev"].to_dict(),
         "test": scores["test"].to_dict() if "test" in scores else None,
+        "confidence": confidence.to_dict(),
         "part_cells": progress.part_cells,
         "messages": list(progress.messages),
         "config": record.config.to_dict(),

@@ -130,7 +130,7 @@ def complete_runs(
             room = Room(plan.config, n_jobs, by_memory and n_jobs > 1, choose_device(device))
             with screen:
                 screen.n_complete = len(plan.runs) - len(left)
-                failures, stopped = _complete(folder, plan, left, room, screen, device)
+                failures, stopped = run_all(folder, plan, left, room, screen, device)
         if stopped and not all(folder.run(run).result.exists() for run in plan.runs):
             raise TrainingStopped(
                 f"stopped; {screen.n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
@@ -141,10 +141,13 @@ def complete_runs(
     return record
 
 
-def _complete(
+def run_all(
     folder: RunsFolder, plan: Plan, left: list[PlannedRun], room: Room, screen: RunsScreen, device: str
 ) -> tuple[list[Failure], bool]:
-    """What failed, and whether all were asked to stop."""
+    """Let the runs that are left go on, in their order; what failed, and whether all were asked to stop.
+
+    The runs must have been begun. Of the plan nothing is read but the threads of each.
+    """
     waiting, failures = deque(left), list[Failure]()
     workers = Workers(folder, plan, device)
     told = False

@@ -60,6 +60,8 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     remarks: tuple[str, ...]
     """What was said about the data of all runs."""
+    with_test: bool = True
+    """Whether the test part is read and scored."""
 
     def to_dict(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -227,4 +229,5 @@ def _record(plan: Plan, run: PlannedRun, path: Path) -> RunRecord:
         device=plan.device,
         command=shlex.join(words),
         fingerprint=run.fingerprint,
+        with_test=plan.with_test,
     )

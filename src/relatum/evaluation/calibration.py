@@ -1,0 +1,202 @@
+"""How far scores can be taken as probabilities of being right, and a map that brings them closer to that.
+
+The expected calibration error is the mean distance between the scores of a bin and the share of it that is right, each
+bin weighing as much as it has members. Bins have equal mass: nearly all scores of a model lie close to 1, so that of
+bins of equal width one would hold nearly everything, and the others too little to say anything. There are `N_BINS` of
+them, fewer where one would have less than `LEAST_IN_BIN` members; equal scores are never parted.
+
+The map is sigmoid(logit(score) / T + b) (`types.ScoreMap`), fitted by maximum likelihood with normal priors of 1/T
+around 1 and of b around 0, both of deviation 1: of hundreds of examples nothing is seen of them, and without any the
+scores stay as they are. Whether there is a bias is decided by the likelihood of halves of the examples under maps that
+were fitted to the other halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from relatum.types import SURE, ScoreMap
+
+N_BINS = 10
+LEAST_IN_BIN = 20
+THRESHOLDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""The thresholds of a table that was not asked for others; calibrated scores seldom go beyond the last."""
+
+_N_HALVINGS = 10
+_LEAST_FOR_BIAS = 10
+_SLOPES = (0.01, 20.0)
+"""The bounds of 1/T: a score that says nothing, or the contrary, must not turn the order around."""
+_PRIOR = np.array([1.0, 0.0])
+_N_STEPS = 100
+_CLOSE = 1e-10
+
+_Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Some neighbours by their scores."""
+
+    low: float
+    high: float
+    n: int
+    score: float
+    """Their mean score."""
+    right: float
+    """The share of them that is right."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AtThreshold:
+    """What is left of what was found where lower scores are left out; fractions, 0 where nothing is."""
+
+    threshold: float
+    n: int
+    precision: float
+    recall: float
+    f1: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def reliability(scores: ArrayLike, right: ArrayLike) -> list[Bin]:
+    """Bins of equal mass in the order of their scores; none of nothing."""
+    values, truth = _arrays(scores, right)
+    order = np.argsort(values, kind="stable")
+    values, truth = values[order], truth[order]
+    n = len(values)
+    n_bins = min(N_BINS, max(1, n // LEAST_IN_BIN))
+    # A cut between equal scores moves to the first of them.
+    cuts = {int(np.searchsorted(values, values[n * number // n_bins])) for number in range(1, n_bins)} - {0}
+    edges = [0, *sorted(cuts), n] if n else []
+    return [
+        Bin(
+            float(values[start]),
+            float(values[end - 1]),
+            end - start,
+            float(values[start:end].mean()),
+            float(truth[start:end].mean()),
+        )
+        for start, end in pairwise(edges)
+    ]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float | None:
+    """The expected calibration error, a fraction; None of nothing."""
+    n = sum(one.n for one in bins)
+    return sum(one.n * abs(one.score - one.right) for one in bins) / n if n else None
+
+
+def by_threshold(
+    scores: ArrayLike, right: ArrayLike, n_gold: int, thresholds: Sequence[float] = THRESHOLDS
+) -> list[AtThreshold]:
+    """Precision, recall and F1 at each threshold; `n_gold` is how many there are to find."""
+    values, truth = _arrays(scores, right)
+    rows = []
+    for threshold in thresholds:
+        kept = values >= threshold
+        n, correct = int(kept.sum()), int(truth[kept].sum())
+        rows.append(
+            AtThreshold(
+                threshold,
+                n,
+                correct / n if n else 0.0,
+                correct / n_gold if n_gold else 0.0,
+                2 * correct / (n + n_gold) if n + n_gold else 0.0,
+            )
+        )
+    return rows
+
+
+def fit_map(scores: ArrayLike, right: ArrayLike) -> ScoreMap:
+    """The map under which what is right is likeliest; the same for the same scores, whatever order they have."""
+    values, truth = _arrays(scores, right)
+    order = np.lexsort((truth, values))
+    logits, truth = _logits(values[order]), truth[order]
+    with_bias = len(logits) >= _LEAST_FOR_BIAS and _held_out_loss(logits, truth, True) < _held_out_loss(
+        logits, truth, False
+    )
+    slope, bias = _fit(logits, truth, with_bias)
+    return ScoreMap(1 / slope, bias)
+
+
+def _held_out_loss(logits: _Array, right: _Array, with_bias: bool) -> float:
+    """The loss of halves under maps of the other halves, over several halvings that are always the same."""
+    rng = np.random.default_rng(0)
+    total = 0.0
+    for _ in range(_N_HALVINGS):
+        first, second = np.array_split(rng.permutation(len(logits)), 2)
+        for known, unknown in ((first, second), (second, first)):
+            slope, bias = _fit(logits[known], right[known], with_bias)
+            total += float(_losses(slope * logits[unknown] + bias, right[unknown]).sum())
+    return total
+
+
+def _fit(logits: _Array, right: _Array, with_bias: bool) -> tuple[float, float]:
+    """The slope 1/T and the bias that are likeliest."""
+    free = np.array([True, with_bias])
+    found = _minimise(logits, right, _PRIOR, free)
+    bounded = np.clip(found[0], *_SLOPES)
+    if bounded != found[0]:  # the loss is convex: its least value within bounds that are passed lies on them
+        found = _minimise(logits, right, np.array([bounded, found[1]]), np.array([False, with_bias]))
+    return float(found[0]), float(found[1])
+
+
+def _minimise(logits: _Array, right: _Array, start: _Array, free: NDArray[np.bool_]) -> _Array:
+    """Newton's method over the free ones of slope and bias, each step halved until it leads down."""
+    columns = np.stack([logits, np.ones_like(logits)], axis=1)
+    free_columns = columns[:, free]
+
+    def loss(place: _Array) -> float:
+        return float(_losses(columns @ place, right).sum() + 0.5 * ((place - _PRIOR) ** 2).sum())
+
+    place, height = start, loss(start)
+    for _ in range(_N_STEPS if free.any() else 0):
+        likely = _sigmoid(columns @ place)
+        gradient = free_columns.T @ (likely - right) + (place - _PRIOR)[free]
+        curvature = (free_columns * (likely * (1 - likely))[:, None]).T @ free_columns + np.eye(int(free.sum()))
+        step = np.zeros_like(place)
+        step[free] = np.linalg.solve(curvature, gradient)
+        while np.abs(step).max() > _CLOSE and loss(place - step) > height:
+            step /= 2
+        if np.abs(step).max() <= _CLOSE:
+            break
+        place = place - step
+        height = loss(place)
+    return place
+
+
+def _losses(values: _Array, right: _Array) -> _Array:
+    """Minus the log-likelihood of each."""
+    found: _Array = np.logaddexp(0.0, values) - right * values
+    return found
+
+
+def _sigmoid(values: _Array) -> _Array:
+    found: _Array = np.exp(-np.logaddexp(0.0, -values))
+    return found
+
+
+def _logits(scores: _Array) -> _Array:
+    clipped = np.clip(scores, SURE, 1 - SURE)
+    found: _Array = np.log(clipped) - np.log1p(-clipped)
+    return found
+
+
+def _arrays(scores: ArrayLike, right: ArrayLike) -> tuple[_Array, _Array]:
+    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    if values.ndim != 1 or values.shape != truth.shape:
+        raise ValueError(f"expected as many scores as there are verdicts, got {values.shape} and {truth.shape}")
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("expected scores between 0 and 1")
+    return values, truth

@@ -1,0 +1,161 @@
+"""What the scores beside entities and relations are worth, measured on annotated text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from relatum.evaluation.calibration import (
+    THRESHOLDS,
+    AtThreshold,
+    Bin,
+    by_threshold,
+    calibration_error,
+    fit_map,
+    reliability,
+)
+from relatum.schema import Schema
+from relatum.types import Annotation, Calibration, Entity, Relation
+
+Pairs = Iterable[tuple[Annotation, Annotation]]
+"""Gold and predicted annotations, a pair a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfidence:
+    """What the scores of one task are worth."""
+
+    bins: tuple[Bin, ...]
+    thresholds: tuple[AtThreshold, ...]
+
+    @property
+    def n(self) -> int:
+        return sum(one.n for one in self.bins)
+
+    @property
+    def error(self) -> float | None:
+        """The expected calibration error; None where nothing that was found has a score."""
+        return calibration_error(self.bins)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "ece": self.error,
+            "reliability": [one.to_dict() for one in self.bins],
+            "thresholds": [row.to_dict() for row in self.thresholds],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Of entities, and of relations, which are right where both their entities are right in boundaries and type."""
+
+    entities: TaskConfidence
+    relations_strict: TaskConfidence
+
+    def tasks(self) -> Iterator[tuple[str, TaskConfidence]]:
+        yield "entities", self.entities
+        yield "relations_strict", self.relations_strict
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: task.to_dict() for name, task in self.tasks()}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration, and what scores are worth without it and with it, by part; it was fitted on the first."""
+
+    calibration: Calibration
+    before: Mapping[str, Confidence]
+    after: Mapping[str, Confidence]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "calibration": asdict(self.calibration),
+            "parts": {
+                part: {"before": self.before[part].to_dict(), "after": self.after[part].to_dict()}
+                for part in self.before
+            },
+        }
+
+
+def calibrate(
+    parts: Mapping[str, Sequence[tuple[Annotation, Annotation]]], schema: Schema | None = None, given: bool = False
+) -> Calibrated:
+    """Fit maps of scores to what was found in the first part, and measure them on all parts."""
+    first = next(iter(parts.values()))
+    entities, relations = _judge(first, schema, given)
+    calibration = Calibration(fit_map(entities.scores, entities.right), fit_map(relations.scores, relations.right))
+    return Calibrated(
+        calibration,
+        {part: measure_confidence(pairs, schema, given) for part, pairs in parts.items()},
+        {
+            part: measure_confidence(
+                ((gold, calibration.apply(found, given=given)) for gold, found in pairs), schema, given
+            )
+            for part, pairs in parts.items()
+        },
+    )
+
+
+def measure_confidence(pairs: Pairs, schema: Schema | None = None, given: bool = False) -> Confidence:
+    """Measure scores against what is right; the schema says which relation types are symmetric.
+
+    At a threshold there is left what `Extraction.above` leaves: a relation goes with its entities. The scores of
+    entities that were `given` to the model are none of its own, and are not looked at.
+    """
+    entities, relations = _judge(pairs, schema, given)
+    return Confidence(entities.measure(), relations.measure())
+
+
+@dataclass(slots=True)
+class _Judged:
+    """All that was found and has a score."""
+
+    scores: list[float] = field(default_factory=list)
+    lowest: list[float] = field(default_factory=list)
+    """The threshold up to which each is left."""
+    right: list[bool] = field(default_factory=list)
+    n_gold: int = 0
+
+    def add(self, score: float | None, right: bool, *others: float | None) -> None:
+        if score is not None:
+            self.scores.append(score)
+            self.lowest.append(min([score, *(other for other in others if other is not None)]))
+            self.right.append(right)
+
+    def measure(self) -> TaskConfidence:
+        thresholds = by_threshold(self.lowest, self.right, self.n_gold, THRESHOLDS)
+        return TaskConfidence(tuple(reliability(self.scores, self.right)), tuple(thresholds))
+
+
+def _judge(pairs: Pairs, schema: Schema | None, given: bool) -> tuple[_Judged, _Judged]:
+    """What was found, each once, and whether it is right: entities, and relations strictly."""
+    entities, relations = _Judged(), _Judged()
+    for gold, predicted in pairs:
+        known = set(gold.entities)
+        entities.n_gold += len(known)
+        for entity in () if given else dict.fromkeys(predicted.entities):
+            entities.add(entity.score, entity in known)
+        related = {_in_order(one, schema) for one in gold.relations}
+        relations.n_gold += len(related)
+        found: dict[Relation, Relation] = {}
+        for one in predicted.relations:
+            ordered = _in_order(one, schema)
+            found[ordered] = max(found.get(ordered, ordered), ordered, key=lambda own: own.score or 0.0)
+        for one in found.values():
+            relations.add(one.score, one in related, *(() if given else (one.head.score, one.tail.score)))
+    return entities, relations
+
+
+def _in_order(relation: Relation, schema: Schema | None) -> Relation:
+    """The relation, turned around where its type is symmetric and its tail comes first."""
+    head, tail = relation.head, relation.tail
+    if _place(tail) < _place(head) and schema is not None and schema.is_symmetric(relation.label):
+        return Relation(tail, head, relation.label, relation.score, relation.id)
+    return relation
+
+
+def _place(entity: Entity) -> tuple[object, ...]:
+    return entity.span, entity.fragments, entity.label

@@ -1,0 +1,35 @@
+"""Whole numbers in ranges with names."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+N_BINS = 4
+"""Into so many ranges values are divided, each with about equally many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Ranges by their last number and their name; the first reaches down to anything, the last up to anything."""
+
+    ends: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def group(self, value: int) -> str:
+        return self.names[min(bisect_left(self.ends, value), len(self.names) - 1)]
+
+
+def equal_bins(values: Iterable[int]) -> Bins:
+    """Ranges that hold about equally many of the values; fewer ranges where one value is frequent."""
+    ordered = sorted(values) or [0]
+    ends = sorted({ordered[-(-len(ordered) * part // N_BINS) - 1] for part in range(1, N_BINS + 1)})
+    starts = [ordered[0], *(end + 1 for end in ends[:-1])]
+    names = [str(end) if start == end else f"{start}–{end}" for start, end in zip(starts, ends, strict=True)]
+    return Bins(tuple(ends), tuple(names))
+
+
+def single_bins(least: int, most: int) -> Bins:
+    """Each number by itself, from the least; the last range is the most and above."""
+    return Bins(tuple(range(least, most + 1)), (*map(str, range(least, most)), f"{most}+"))

@@ -1,0 +1,129 @@
+"""The kinds of error, how often each occurs, and what F1 would be without it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from relatum.evaluation.metrics import Score
+from relatum.types import Entity, Relation
+
+EntityKind = Literal["right", "type", "boundary", "boundary_and_type", "missed", "spurious"]
+RelationKind = Literal[
+    "right",
+    "argument_type",
+    "argument_boundary",
+    "argument_missed",
+    "argument_spurious",
+    "direction",
+    "label",
+    "missed",
+    "spurious",
+]
+
+ENTITY_KINDS: dict[str, str] = {
+    "type": "the span is right, the type is not",
+    "boundary": "overlaps what is right, with its type",
+    "boundary_and_type": "overlaps what is right, with another type",
+    "missed": "gold, and nothing was found for it",
+    "spurious": "found, and nothing in gold for it",
+}
+"""Every kind of wrong entity, and what it means."""
+
+RELATION_KINDS: dict[str, str] = {
+    "argument_type": "the spans of both arguments are right, the type of one is not",
+    "argument_boundary": "an argument has wrong boundaries",
+    "argument_missed": "gold, and an argument was not found",
+    "argument_spurious": "found, with an argument that is none",
+    "direction": "head and tail are swapped",
+    "label": "another relation between the right spans",
+    "missed": "gold, both arguments right, no relation found",
+    "spurious": "found between right entities, where there is none",
+}
+"""Every kind of wrong relation, and what it means."""
+
+FOUND_ONLY = ("argument_spurious", "spurious")
+"""Kinds that no gold item is of."""
+
+ENTITY_FAMILIES: dict[str, tuple[str, ...]] = {
+    "any boundary": ("boundary", "boundary_and_type"),
+    "missed or spurious": ("missed", "spurious"),
+}
+RELATION_FAMILIES: dict[str, tuple[str, ...]] = {
+    "any argument": ("argument_type", "argument_boundary", "argument_missed", "argument_spurious"),
+    "missed or spurious": ("missed", "spurious"),
+    "all of relations alone": ("direction", "label", "missed", "spurious"),
+}
+"""Kinds that one remedy would mend together."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMatch:
+    """A gold entity, a found one, or one of each that belong together, and the kind of error that they are."""
+
+    kind: EntityKind
+    gold: Entity | None
+    found: Entity | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationMatch:
+    """A gold relation, a found one, or one of each that belong together, and the kind of error that they are."""
+
+    kind: RelationKind
+    gold: Relation | None
+    found: Relation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many gold items and how many found ones are of each kind, "right" among them."""
+
+    gold: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def right(self) -> int:
+        return self.gold["right"]
+
+    @property
+    def n_wrong(self) -> tuple[int, int]:
+        """Of gold, and of what was found."""
+        return self.gold.total() - self.gold["right"], self.found.total() - self.found["right"]
+
+    def score(self) -> Score:
+        gold, found = self.gold.total(), self.found.total()
+        return Score(_ratio(self.right, found), _ratio(self.right, gold), _ratio(2 * self.right, gold + found), gold)
+
+    def f1_without(self, kinds: Iterable[str]) -> float:
+        """F1 if errors of these kinds were mended: gold items are found, and wrong ones in their place are gone."""
+        chosen = set(kinds) - {"right"}
+        return self.f1_if(sum(self.gold[kind] for kind in chosen), sum(self.found[kind] for kind in chosen))
+
+    def f1_without_errors_of(self, part: Tally) -> float:
+        """F1 if all errors in a part of what this tally counts were mended."""
+        return self.f1_if(*part.n_wrong)
+
+    def f1_if(self, mended: int, gone: int) -> float:
+        """F1 if so many more gold items were found, and so many wrong items were not."""
+        gold = self.gold.total()
+        return _ratio(2 * (self.right + mended), gold + self.found.total() + mended - gone)
+
+    def to_dict(self, whole: Tally | None = None) -> dict[str, Any]:
+        """Scores and counts; of a part of a whole, with the F1 of the whole if the errors in the part were mended."""
+        score = self.score()
+        return {
+            "precision": score.precision,
+            "recall": score.recall,
+            "f1": score.f1,
+            "support": score.support,
+            "gold": dict(self.gold),
+            "found": dict(self.found),
+            **({} if whole is None else {"f1_if_mended": whole.f1_without_errors_of(self)}),
+        }
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,148 @@
+"""An error analysis as tables on the terminal; rich is imported only when there is something to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from relatum.errors import printable
+from relatum.evaluation.errors.analysis import Confusion, ErrorAnalysis, TaskErrors
+from relatum.evaluation.errors.breakdowns import Breakdown
+from relatum.evaluation.errors.kinds import FOUND_ONLY, Tally
+from relatum.evaluation.errors.listing import sentence_lines
+from relatum.evaluation.tables import new_table, per_cent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_NONE = "(none)"
+_NOTE = (
+    "F1 if mended: what micro F1 would be if these errors alone were gone, so that gold items are found and wrong ones "
+    "in their place are not. It is a bound: mending one thing does not always mend all that hangs on it.\n"
+    "Gold and found types: of items that were matched, whatever else is wrong with them."
+)
+
+
+def show_errors(console: Console, analysis: ErrorAnalysis, trained_on: str | None = None) -> None:
+    """Print the kinds of error and their cost, by type, the confusions of types, and every breakdown.
+
+    `trained_on` says where the words seen in training come from.
+    """
+    tasks = (("Entities", analysis.entities), ("Relations, strict (RE+)", analysis.relations))
+    for title, task in tasks:
+        _show_kinds(console, title, task)
+    for title, task in tasks:
+        _show_types(console, title, task)
+    for title, task in tasks:
+        _show_confusion(console, title, task.confusion)
+    for breakdown in analysis.breakdowns:
+        _show_breakdown(console, breakdown, analysis.entities.total, analysis.relations.total)
+    console.print(_NOTE, soft_wrap=True)
+    if trained_on is not None:
+        console.print(f"Seen in training: {printable(trained_on)}, without regard to case.", soft_wrap=True)
+
+
+def show_worst(console: Console, analysis: ErrorAnalysis, n: int) -> None:
+    """Print the sentences with most errors, gold and found side by side."""
+    for number, sentence in enumerate(analysis.worst(n), 1):
+        errors = "1 error" if sentence.n_errors == 1 else f"{sentence.n_errors} errors"
+        console.print(f"{number}. {printable(sentence.id)}: {errors}", style="bold", soft_wrap=True)
+        console.print(printable(" ".join(sentence.text.split())), soft_wrap=True)
+        table = new_table("")
+        for heading in ("gold", "found", "error"):
+            table.add_column(heading)
+        for line in sentence_lines(sentence):
+            table.add_row(
+                printable(line.gold), printable(line.found), "" if line.kind == "right" else _words(line.kind)
+            )
+        console.print(table)
+
+
+def _show_kinds(console: Console, title: str, task: TaskErrors) -> None:
+    table = new_table(f"{title}: kinds of error")
+    table.add_column("kind")
+    for heading in ("gold", "found", "F1 if mended", "gain"):
+        table.add_column(heading, justify="right")
+    table.add_column("meaning")
+    total = task.total
+    table.add_row("right", f"{total.right:,}", f"{total.right:,}", per_cent(total.score().f1), "", "")
+    for kind, meaning in task.kinds.items():
+        table.add_row(_words(kind), *_cost(total, (kind,)), meaning)
+    table.add_section()
+    for name, kinds in task.families.items():
+        table.add_row(name, *_cost(total, kinds), " + ".join(map(_words, kinds)))
+    console.print(table)
+
+
+def _cost(total: Tally, kinds: tuple[str, ...]) -> list[str]:
+    gold, found = (sum(counts[kind] for kind in kinds) for counts in (total.gold, total.found))
+    f1 = total.f1_without(kinds)
+    return [f"{gold:,}", f"{found:,}", per_cent(f1), f"{100 * (f1 - total.score().f1):+.2f}"]
+
+
+def _show_types(console: Console, title: str, task: TaskErrors) -> None:
+    table = new_table(f"{title}: kinds of error by type of gold; spurious ones by theirs")
+    table.add_column("type")
+    columns = ["gold", "right", *(_words(kind).replace(" ", "\n") for kind in task.kinds), "F1 if\nmended"]
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for label, tally in task.types.items():
+        counts = [(tally.found if kind in FOUND_ONLY else tally.gold)[kind] for kind in task.kinds]
+        cells = [tally.gold.total(), tally.right, *counts]
+        table.add_row(
+            printable(label), *(f"{cell:,}" for cell in cells), per_cent(task.total.f1_without_errors_of(tally))
+        )
+    console.print(table)
+
+
+def _show_confusion(console: Console, title: str, confusion: Confusion) -> None:
+    golds = list(dict.fromkeys(gold for gold, _ in confusion))
+    founds = sorted({found for _, found in confusion}, key=lambda label: (label is None, label or ""))
+    table = new_table(f"{title}: gold types (rows), found types")
+    table.add_column("gold")
+    for found in founds:
+        table.add_column(_name(found), justify="right")
+    for gold in golds:
+        counts = (confusion.get((gold, found), 0) for found in founds)
+        table.add_row(_name(gold), *(f"{count:,}" if count else "·" for count in counts))
+    console.print(table)
+
+
+def _show_breakdown(console: Console, breakdown: Breakdown, entities: Tally, relations: Tally) -> None:
+    tasks: list[tuple[str, Mapping[str, Tally], Tally]] = [
+        (short, groups, whole)
+        for short, groups, whole in (("NER", breakdown.entities, entities), ("RE+", breakdown.relations, relations))
+        if groups
+    ]
+    table = new_table(breakdown.title)
+    table.add_column("")
+    for short, _, _ in tasks:
+        for heading in ("gold", "P", "R", "F1", "F1 if\nmended"):
+            table.add_column(f"{short}\n{heading}" if heading == "gold" else heading, justify="right")
+    _add_groups(table, tasks)
+    console.print(table)
+
+
+def _add_groups(table: Table, tasks: list[tuple[str, Mapping[str, Tally], Tally]]) -> None:
+    # Groups are in the same order for all tasks, but one task may lack some of them.
+    names = list(dict.fromkeys(name for _, groups, _ in tasks for name in groups))
+    for name in names:
+        cells: list[str] = []
+        for _, groups, whole in tasks:
+            tally = groups.get(name)
+            if tally is None:
+                cells += [""] * 5
+                continue
+            score = tally.score()
+            values = (score.precision, score.recall, score.f1, whole.f1_without_errors_of(tally))
+            cells += [f"{score.support:,}", *map(per_cent, values)]
+        table.add_row(name, *cells)
+
+
+def _name(label: str | None) -> str:
+    return _NONE if label is None else printable(label)
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", " ")

@@ -1,0 +1,84 @@
+"""The section of a model card that says what the scores beside entities and relations are worth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from relatum.evaluation.calibration import LEAST_IN_BIN, N_BINS
+from relatum.evaluation.confidence import Calibrated, Confidence
+
+_TITLE = "## Confidence"
+_FEW = 50
+"""What is said of fewer than these is hardly more than chance."""
+_TASKS = {"entities": "entities", "relations_strict": "relations, strict (RE+)"}
+
+
+def confidence_section(calibrated: Calibrated) -> list[str]:
+    """The section as lines of Markdown."""
+    first = next(iter(calibrated.after))
+    maps = calibrated.calibration
+    formulas = [
+        f"{name} sigmoid(logit(score) / {one.temperature:.3f}{_signed(one.bias)})"
+        for name, one in (("entities", maps.entities), ("relations", maps.relations))
+    ]
+    return [
+        _TITLE,
+        "",
+        f"Scores are calibrated on {first}: {'; '.join(formulas)}.",
+        "Of what has the score 0.8 on such text, about 80% is right. The expected calibration error is the mean",
+        "distance between scores and the share that is right, here in per cent, before calibration and after it,",
+        f"over {N_BINS} bins of equal mass (fewer where one had less than {LEAST_IN_BIN} members). In small parts",
+        f"chance alone makes a few per cent; on {first}, which the calibration was fitted to, it is a little too low.",
+        *_few(calibrated.before[first], first),
+        "",
+        "| part | task | found | before | after |",
+        "|---|---|---:|---:|---:|",
+        *_error_rows(calibrated),
+        "",
+        f"What `--threshold` leaves, on {first}: precision, recall and F1 in per cent.",
+        "",
+        "| threshold | entities | P | R | F1 | relations | P | R | F1 |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *_threshold_rows(calibrated.after[first]),
+    ]
+
+
+def with_confidence(card: str, calibrated: Calibrated) -> str:
+    """A card with this section in place of the one it had, or else at its end."""
+    section = "\n".join(confidence_section(calibrated))
+    found = re.search(rf"^{_TITLE}$.*?(?=^## |\Z)", card, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return f"{card.rstrip()}\n\n{section}\n".lstrip()
+    before, after = card[: found.start()], card[found.end() :]
+    return f"{before}{section}\n" + (f"\n{after}" if after else "")
+
+
+def _few(confidence: Confidence, part: str) -> Iterator[str]:
+    for name, task in confidence.tasks():
+        if task.n < _FEW:
+            yield f"Of {_TASKS[name]} only {task.n} were found on {part}: too few to calibrate well."
+
+
+def _error_rows(calibrated: Calibrated) -> Iterator[str]:
+    for part, after in calibrated.after.items():
+        for (name, own), (_, new) in zip(calibrated.before[part].tasks(), after.tasks(), strict=True):
+            yield f"| {part} | {_TASKS[name]} | {own.n:,} | {_per_cent(own.error)} | {_per_cent(new.error)} |"
+
+
+def _threshold_rows(confidence: Confidence) -> Iterator[str]:
+    tasks = [task.thresholds for _, task in confidence.tasks()]
+    for rows in zip(*tasks, strict=True):
+        cells = [f"{rows[0].threshold:g}" if rows[0].threshold else "none"]
+        for row in rows:
+            precision = row.precision if row.n else None
+            cells += [f"{row.n:,}", *map(_per_cent, (precision, row.recall, row.f1))]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _signed(bias: float) -> str:
+    return f" {'-' if bias < 0 else '+'} {abs(bias):.3f}" if bias else ""
+
+
+def _per_cent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{100 * fraction:.2f}"

@@ -1,0 +1,120 @@
+"""`relatum calibrate` from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner, Result
+
+from relatum import Extractor
+from relatum.cli.calibrate import calibrate
+from relatum.config import load_config
+from relatum.errors import RelatumError
+from relatum.training.corpus import load_training_data
+from relatum.training.folder import RunRecord
+from relatum.training.loop import train
+from relatum.training.monitor import Quiet
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command()(calibrate)
+
+SETTINGS = [
+    "encoder.kind=none",
+    "model.width=16",
+    "model.n_layers=1",
+    "model.dropout=0",
+    "sequence.n_attention_heads=2",
+    "sequence.feedforward_width=16",
+    "training.learning_rate=1e-2",
+    "training.warmup_steps=5",
+    "training.batch_size=8",
+    "training.steps=60",
+    "training.evaluate_every=60",
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> Path:
+    """A run that has learned a little of the news examples."""
+    torch.set_num_threads(1)
+    path, config, news = (
+        tmp_path_factory.mktemp("trained") / "run",
+        load_config(None, SETTINGS),
+        examples_folder / "news",
+    )
+    data = load_training_data(news, config)
+    record = RunRecord(config, str(news), None, None, "cpu", "", data.fingerprint())
+    train(data, record, path, device=torch.device("cpu"), monitor=Quiet())
+    return path
+
+
+@pytest.fixture
+def model(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "model", tmp_path / "model"))
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run the command; errors meant for the user are raised, as `relatum.cli.app` catches them."""
+    result = CliRunner().invoke(app, [*map(str, arguments), "--device", "cpu"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_calibration_on_dev_is_that_of_the_training(model: Path, examples_folder: Path) -> None:
+    before = files(model)
+    assert "calibration" in json.loads(before["config.json"])
+    result = run(model, examples_folder / "news")
+    after = files(model)
+    assert json.loads(after["config.json"])["calibration"] == json.loads(before["config.json"])["calibration"]
+    assert {name for name in after if after[name] != before[name]} <= {"README.md"}  # it had the scores of test as well
+    assert "before: Expected calibration error" in result.stdout
+    assert "after: Expected calibration error" in result.stdout
+    assert "Relations, strict (RE+) by threshold" in result.stdout
+    assert f"wrote {model}" in result.stderr
+
+
+def test_calibration_on_another_part_changes_scores_and_card_alone(model: Path, examples_folder: Path) -> None:
+    text = (examples_folder / "paragraphs" / "news-2.txt").read_text(encoding="utf-8")
+    before, found = files(model), Extractor.from_pretrained(model, "cpu")(text)
+    run(model, examples_folder / "news", "--part", "train")
+    after, again = files(model), Extractor.from_pretrained(model, "cpu")(text)
+    assert {name for name in after if after[name] != before[name]} == {"README.md", "config.json"}
+    assert "calibrated on train" in after["README.md"].decode()
+    assert after["README.md"].decode().count("## Confidence") == 1
+    assert "## How it was made" in after["README.md"].decode()
+    assert found == again
+    assert found.entities
+    assert [entity.score for entity in found.entities] != [entity.score for entity in again.entities]
+
+
+def test_copy_leaves_the_model_as_it_is(model: Path, examples_folder: Path, tmp_path: Path) -> None:
+    before = files(model)
+    run(model, examples_folder / "news", "--part", "train", "--out", tmp_path / "copy")
+    assert files(model) == before
+    assert files(tmp_path / "copy").keys() == before.keys()
+    assert files(tmp_path / "copy")["config.json"] != before["config.json"]
+    with pytest.raises(RelatumError, match="not empty"):
+        run(model, examples_folder / "news", "--out", tmp_path / "copy")
+
+
+def test_model_that_comes_with_relatum_is_not_changed(examples_folder: Path, tmp_path: Path) -> None:
+    from relatum.extractor.extractor import find_model
+
+    folder = find_model("news")
+    before = files(folder)
+    for name in ("news", str(folder)):
+        with pytest.raises(RelatumError, match="--out"):
+            run(name, examples_folder / "news")
+    run("news", examples_folder / "news", "--out", tmp_path / "own")
+    assert files(folder) == before
+    assert Extractor.from_pretrained(tmp_path / "own", "cpu").model.calibration is not None
