@@ -5,6 +5,8 @@ from __future__ import annotations
 import colorsys
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -120,6 +122,71 @@ def test_fragment_holds_the_text_and_every_entity_whatever_overlaps(
         assert marked == sum(entity.span.width for entity in extraction.entities if entity.label == label)
 
 
+def related(text: str, *ends: tuple[tuple[int, int], tuple[int, int]]) -> Extraction:
+    relations = [Relation(Entity(Span(*h), "A"), Entity(Span(*t), "B"), f"r{n}", 0.5) for n, (h, t) in enumerate(ends)]
+    entities = [entity for relation in relations for entity in (relation.head, relation.tail)]
+    return Extraction.of(text, Annotation(tuple(entities), tuple(relations)))
+
+
+def figures(extraction: Extraction) -> dict[str, ElementTree.Element]:
+    """The drawings of a fragment by their classes, as XML: whatever is in the text, they are well formed."""
+    drawn = re.findall("<svg.*?</svg>", fragment(extraction), re.DOTALL)
+    return {one.attrib["class"]: one for one in map(ElementTree.fromstring, drawn)}
+
+
+def test_relations_are_arcs_above_the_text_on_wide_pages_and_on_narrow_ones() -> None:
+    text = "one two three four five six seven " * 6
+    drawn = figures(related(text, ((0, 3), (8, 13)), ((4, 7), (14, 18)), ((8, 13), (178, 183))))
+    assert list(drawn) == ["wide", "narrow"]
+    for name, svg in drawn.items():
+        arcs = svg.findall("g[@class='arc']")
+        assert {arc.findtext("text") for arc in arcs} == {"r0", "r1", "r2"}
+        assert len(svg.findall("g[@class='arc']/path[@class='arrow']")) == 3
+        assert len(svg.findall("g[@class='chip']")) == 6  # "three" has two labels
+        runs = [run.text or "" for run in svg.findall("text")]
+        assert " ".join(" ".join(runs).split()) == text.strip(), name
+        tops = [float(run.attrib["y"]) for run in svg.findall("text")]
+        assert tops == sorted(tops)
+        assert tops[-1] < float(svg.attrib["height"])
+    assert drawn["wide"].findtext("g[@class='arc']/title", "").endswith("(0.50)")
+    assert len(drawn["narrow"].findall("g[@class='arc']")) > len(drawn["wide"].findall("g[@class='arc']"))
+    crossing = [arc.find("path[@class='bow']") for arc in drawn["wide"].findall("g[@class='arc']")[-2:]]
+    assert len({re.findall(r"Q\S+ (\S+)", bow.attrib["d"])[0] for bow in crossing if bow is not None}) == 2
+
+
+def test_text_that_is_drawn_can_still_be_read_by_other_means() -> None:
+    shown = fragment(related("Ann met Bo", ((0, 3), (8, 10))))
+    assert '<p class="drawn">' in shown
+    assert Reader(shown).text == "Ann met Bo"
+    assert all("aria-hidden" in svg for svg in re.findall("<svg[^>]*>", shown))
+    assert "<li>" in shown
+
+
+def test_text_without_relations_or_from_right_to_left_is_not_drawn() -> None:
+    assert "<svg" not in fragment(made("Ann", (0, 3, "A")))
+    assert "<svg" not in fragment(related("אבג met Bo", ((0, 3), (8, 10))))
+
+
+def test_drawing_escapes_everything_that_came_from_outside() -> None:
+    evil = "<b>\"&'</b>"
+    head, tail = Entity(Span(0, len(evil)), evil), Entity(Span(11, 11 + len(evil)), evil)
+    extraction = Extraction.of(f"{evil} {evil}", Annotation((head, tail), (Relation(head, tail, evil),)))
+    for svg in figures(extraction).values():
+        assert evil in [text.text for text in svg.iter("text")]
+        assert svg.find(".//b") is None
+
+
+@given(st.text("ab <&\n\t日", min_size=12, max_size=12), spans)
+def test_whatever_overlaps_is_drawn_once(text: str, drawn: list[tuple[int, int, str]]) -> None:
+    entities = tuple(Entity(Span(start, end), label) for start, end, label in drawn if start < end)
+    relations = tuple(Relation(one, other, "R") for one, other in pairwise(entities))
+    extraction = Extraction.of(text, Annotation(entities, relations))
+    for svg in figures(extraction).values():
+        assert len(svg.findall("g[@class='chip']")) == len(extraction.entities)
+        assert len(svg.findall("g[@class='arc']/path[@class='arrow']")) == len(extraction.relations)
+        assert "".join("".join(run.text or "" for run in svg.findall("text")).split()) == "".join(text.split())
+
+
 def test_page_stands_alone_and_fits_a_phone_by_day_and_night() -> None:
     whole = page([made("one"), made("two")], "Texts")
     Reader(whole)
@@ -132,8 +199,10 @@ def test_page_stands_alone_and_fits_a_phone_by_day_and_night() -> None:
 
 
 def test_hue_is_the_same_everywhere_and_tells_the_labels_of_a_corpus_apart() -> None:
-    assert [hue(label) for label in ("Peop", "Org", "Loc", "Other")] == [242, 72, 349, 139]
-    assert [hue(label) for label in ("Drug", "Adverse-Effect")] == [34, 155]
+    assert [hue(label) for label in ("Peop", "Org", "Loc", "Other")] == [333, 86, 160, 249]
+    assert [hue(label) for label in ("Drug", "Adverse-Effect")] == [97, 13]
+    relations = sorted(hue(label) for label in ("Work_For", "Kill", "OrgBased_In", "Live_In", "Located_In"))
+    assert min(b - a for a, b in pairwise([*relations, relations[0] + 360])) >= 60
 
 
 def luminance(colour: tuple[float, float, float]) -> float:
@@ -143,7 +212,7 @@ def luminance(colour: tuple[float, float, float]) -> float:
 
 
 @pytest.mark.parametrize("block", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize(("ground", "ink"), [("tint", "ink"), ("deep", "on-deep")])
+@pytest.mark.parametrize(("ground", "ink"), [("tint", "ink"), ("deep", "on-deep"), ("line", "paper")])
 def test_every_hue_gives_text_that_can_be_read(block: int, ground: str, ink: str) -> None:
     share, light = map(int, re.findall(rf"--{ground}: (\d+)% (\d+)%", STYLE)[block])
     digits = re.findall(rf"--{ink}: #(\w{{6}})", STYLE)[block]

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from relatum.config import load_config
+from relatum.config.sections import DecodingConfig
+from relatum.errors import RelatumError
 from relatum.extractor import jobs
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.models.build import build_model
@@ -51,6 +53,60 @@ def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int 
     return answers, done
 
 
+def read_with_room_for(
+    monkeypatch: pytest.MonkeyPatch, n_sentences: int, sizes: list[int], device: str = "cuda"
+) -> tuple[list[int], list[int]]:
+    """The sentences in the order of their answers, and how many were tried at once; a job under way takes room, too."""
+    tried: list[int] = []
+    on_device: list[int] = []
+
+    def score(_: Any, words: Any, *__: Any) -> Any:
+        tried.append(len(words))
+        if sum(on_device) + len(words) > n_sentences:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        on_device.append(len(words))
+        return words
+
+    def finish(_: Any, job: Job, scores: Any) -> tuple[Job, list[Annotation]]:
+        assert scores is job.words
+        assert job.given is not None
+        assert len(job.given) == len(job.windows) == len(job.words) == on_device.pop(0)
+        return job, [Annotation(one) for one in job.given]
+
+    entity = Entity(Span(0, 1), "A")
+    numbers = iter(range(sum(sizes)))
+    given = []
+    for size in sizes:
+        windows = [Window(next(numbers), Span(0, 3)) for _ in range(size)]
+        given.append(Job(windows, [("a", "b", str(one.sentence)) for one in windows], [(entity,)] * size))
+    monkeypatch.setattr(jobs, "_score", score)
+    monkeypatch.setattr(jobs, "_finish", finish)
+    model: Any = SimpleNamespace(device=SimpleNamespace(type=device))
+    answers = []
+    for job, found in do_jobs(model, given):
+        assert len(found) == len(job.windows)
+        assert [words[-1] for words in job.words] == [str(window.sentence) for window in job.windows]
+        answers += [window.sentence for window in job.windows]
+    return answers, tried
+
+
+@pytest.mark.parametrize("n_fit", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_jobs_that_do_not_fit_are_divided_and_answered_in_order(
+    monkeypatch: pytest.MonkeyPatch, n_fit: int, device: str
+) -> None:
+    assert read_with_room_for(monkeypatch, n_fit, [5, 1, 8, 2], device)[0] == list(range(16))
+
+
+def test_jobs_as_large_as_one_that_did_not_fit_are_not_tried_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_with_room_for(monkeypatch, 4, [8, 8, 3], "cpu")[1] == [8, 4, 4, 4, 4, 3]
+
+
+def test_sentence_that_does_not_fit_by_itself_is_told_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RelatumError, match=r"one sentence of 3 words; lower extraction\.max_words"):
+        read_with_room_for(monkeypatch, 0, [2])
+
+
 def test_cpu_finishes_each_job_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     answers, done = run(monkeypatch, "cpu", 2)
     assert answers == [0, 1]
@@ -79,7 +135,7 @@ def test_scores_of_a_batch_are_decoded_for_the_words_of_each_window() -> None:
     model: Any = SimpleNamespace(
         sequence_tags=SequenceTags(schema),
         table_tags=TableTags(schema),
-        config=SimpleNamespace(decoding=SimpleNamespace(opposite="no-relation")),
+        config=SimpleNamespace(decoding=DecodingConfig()),
     )
     of_words, of_cells = torch.zeros(2, 3, 3), torch.zeros(2, 3, 3, 3)
     of_words[:, :, 1] = 9.0  # B-X everywhere, in padding too
@@ -90,6 +146,27 @@ def test_scores_of_a_batch_are_decoded_for_the_words_of_each_window() -> None:
     x = [Entity(Span(word, word + 1), "X") for word in range(3)]
     assert first == Annotation(tuple(x))
     assert second == Annotation((x[0], x[1]), (Relation(x[0], x[1], "r"),))
+
+
+def test_scores_are_decoded_as_the_model_is_set() -> None:
+    schema = Schema(("X", "Y"), (RelationType("r", head_labels=("X",), tail_labels=("Y",)),))
+    of_words, of_cells = torch.zeros(1, 2, 5), torch.zeros(1, 2, 2, 3)
+    of_words[0, 0, 2] = of_words[0, 1, 1] = 9.0  # I-X B-X
+    of_words[0, 0, 1] = 8.0
+    of_cells[..., 1] = of_cells[..., 2] = 9.0
+    of_cells[0, 0, 1, 1] = of_cells[0, 1, 0, 2] = 10.0
+    job = Job([Window(0, Span(0, 2))], [("a", "b")], None)
+
+    def found(**settings: Any) -> Annotation:
+        decoding = DecodingConfig(**settings)
+        tags = {"sequence_tags": SequenceTags(schema), "table_tags": TableTags(schema)}
+        model: Any = SimpleNamespace(**tags, config=SimpleNamespace(decoding=decoding))
+        return jobs._finish(model, job, jobs._Scores.fetch(of_words, of_cells))[1][0]
+
+    assert len(found().entities) == 1
+    both = found(entities="viterbi")
+    assert [len(both.entities), len(both.relations)] == [2, 1]
+    assert found(entities="viterbi", constraints="schema") == Annotation(both.entities)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")

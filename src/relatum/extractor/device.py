@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 
 from relatum.errors import RelatumError
 
+_Result = TypeVar("_Result")
 _DEVICES = "'cpu', 'cuda' (or one GPU of several, such as 'cuda:0'), or 'auto', which is a GPU where there is one"
 
 
@@ -26,3 +30,21 @@ def choose_device(name: torch.device | str) -> torch.device:
         if (device.index or 0) >= count:
             raise RelatumError(f"device {str(name)!r}: torch finds {count} GPUs here, and they count from cuda:0")
     return device
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether memory ran out; that of the CPU has no error of its own in torch, only words."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def if_it_fits(compute: Callable[[], _Result]) -> _Result | None:
+    """What is computed; None where memory ran out, of which all that can be is then free."""
+    try:
+        return compute()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    # Not before: the error held on to what was computed when it came.
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from math import isqrt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -25,6 +26,10 @@ from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+
+if TYPE_CHECKING:
+    from relatum.extractor.layers import Reading
+    from relatum.extractor.probe import Probe
 
 CHUNK = 16
 """How many batches of sentences are gathered before they are read: enough to put like lengths together."""
@@ -52,7 +57,7 @@ class Extractor:
     @classmethod
     def from_pretrained(
         cls,
-        name_or_path: str | Path,
+        name_or_path: str | Path | Sequence[str | Path],
         device: torch.device | str | None = None,
         precision: Precision = "fp32",
         batch_size: int | None = None,
@@ -64,9 +69,13 @@ class Extractor:
         products over tables are computed in bfloat16, and on a CPU with AMX those of the encoder as sums of products of
         bfloat16: that is faster where the device has instructions for it, and not quite the same.
         Such a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its
-        own.
+        own. Several names are an `Ensemble`: models of the same labels that are read with as one.
         """
         check_precision(precision)
+        if not isinstance(name_or_path, str | Path):
+            from relatum.extractor.ensemble import load_ensemble
+
+            return load_ensemble(name_or_path, device, precision, batch_size, max_cells)
         path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
         card = path / "README.md"
         text = card.read_text(encoding="utf-8") if card.exists() else ""
@@ -138,22 +147,11 @@ class Extractor:
         """
         if entities is not None:
             _check_given(sentences, entities)
-        windows = [
-            Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
-        ]
+        windows = self._all_windows(sentences)
         found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
         n_windows = Counter(window.sentence for window in windows)
         n_read = len(sentences) - len(n_windows)
-        lengths = [window.span.width for window in windows]
-
-        def jobs() -> Iterator[Job]:
-            for batch in make_batches(lengths, self.batch_size, self.max_cells, bucketing=True, rng=None):
-                members = [windows[index] for index in batch]
-                given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
-                words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
-                yield Job(members, words, given)
-
-        for job, answers in do_jobs(self.model, jobs(), self._known):
+        for job, answers in self._do(self._jobs(windows, sentences, entities)):
             for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
                 n_read += len(found[one.sentence]) == n_windows[one.sentence]
@@ -162,45 +160,132 @@ class Extractor:
         predictions = []
         for number, sentence in enumerate(sentences):
             parts = sorted(found[number], key=lambda part: part[0])
-            if entities is not None:
-                annotation = Annotation(tuple(entities[number]), merge_relations(parts, entities[number]))
-            else:
-                annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, len(sentence))
+            annotation = self.join_windows(parts, len(sentence), None if entities is None else entities[number])
             predictions.append(Prediction(sentence, annotation))
         return predictions
 
+    def probe(self, text: str, only: int | None = None) -> list[Probe]:
+        """What every layer says of one text, a probe a sentence; the last layer says what the extractor says.
+
+        With `only`, there is just that of the sentence with this number, counted from 0.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"expected str, found {type(text).__name__}")
+        from relatum.extractor.probe import make_probe
+
+        sentences = self.split(text) if only is None else self.split(text)[only : only + 1]
+        readings = dict(self.read_layers(sentences))
+        return [
+            make_probe(text, sentence, readings[number], self.model, self.join_windows)
+            for number, sentence in enumerate(sentences)
+            if number in readings
+        ]
+
+    def read_layers(
+        self,
+        sentences: Sequence[Sentence],
+        entities: Sequence[Sequence[Entity]] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Iterator[tuple[int, list[Reading]]]:
+        """The number of each sentence that has words, and what all layers say of its windows; the longest come first.
+
+        They are the windows that `predict` reads, in the same batches; entities may be given as there.
+        """
+        from relatum.extractor.layers import read_layers
+
+        if entities is not None:
+            _check_given(sentences, entities)
+        windows = self._all_windows(sentences)
+        n_left = Counter(window.sentence for window in windows)
+        n_read = len(sentences) - len(n_left)
+        waiting: dict[int, list[Reading]] = {}
+        for number, reading in read_layers(self.model, self._jobs(windows, sentences, entities), self._known):
+            waiting.setdefault(number, []).append(reading)
+            n_left[number] -= 1
+            if not n_left[number]:
+                n_read += 1
+                yield number, sorted(waiting.pop(number), key=lambda one: one.window)
+                if on_progress is not None:
+                    on_progress(n_read, len(sentences))
+
+    def _all_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
+        return [
+            Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
+        ]
+
+    def _jobs(
+        self,
+        windows: Sequence[Window],
+        sentences: Sequence[Sentence],
+        entities: Sequence[Sequence[Entity]] | None = None,
+    ) -> Iterator[Job]:
+        lengths = [window.span.width for window in windows]
+        for batch in make_batches(lengths, self.batch_size, self.max_cells, bucketing=True, rng=None):
+            members = [windows[index] for index in batch]
+            given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
+            words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
+            yield Job(members, words, given)
+
+    def join_windows(
+        self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
+    ) -> Annotation:
+        """What was found in the windows of a sentence, as one, with the scores that users see."""
+        if entities is not None:
+            annotation = Annotation(tuple(entities), merge_relations(parts, entities))
+        else:
+            annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, n_words)
+        if self.model.calibration is not None:
+            annotation = self.model.calibration.apply(annotation, given=entities is not None)
+        return annotation
+
+    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+        return do_jobs(self.model, jobs, self._known)
+
     def _windows(self, words: Sequence[str]) -> list[Span]:
         """The whole sentence, or overlapping parts of one that is longer than the settings or the encoder allow."""
-        settings, encoder = self.model.config.extraction, self.model.encoder
+        settings = self.model.config.extraction
         max_words = max(1, min(settings.max_words, isqrt(self.max_cells)))
-        max_pieces = None if encoder is None else encoder.max_pieces
-        pieces = [1] * len(words) if encoder is None else encoder.count_pieces(words)
+        pieces, max_pieces = self._pieces(words)
         if 0 < len(words) <= max_words and (max_pieces is None or sum(pieces) <= max_pieces):
             return [Span(0, len(words))]  # as nearly always
         return make_windows(pieces, max_pieces, max_words, min(settings.overlap, max_words // 2), words)
 
-    def _split(self, text: str) -> _Text:
+    def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
+        """How many pieces the encoder makes of each word, and how many it can read."""
+        encoder = self.model.encoder
+        return ([1] * len(words), None) if encoder is None else (encoder.count_pieces(words), encoder.max_pieces)
+
+    def split(self, text: str) -> list[Sentence]:
+        """The sentences of a text, as the model reads them; the offsets of their words count from its start."""
         words, ranges = self._splitter.split(text)
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
-        return _Text(text, [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts])
+        return [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
+
+    def _split(self, text: str) -> _Text:
+        return _Text(text, self.split(text))
 
     def _read(self, texts: Sequence[_Text], on_progress: OnProgress) -> Iterator[Extraction]:
         sentences = [sentence for text in texts for sentence in text.sentences]
         predictions = iter(self.predict(sentences, on_progress=on_progress))
         for text in texts:
-            entities: list[Entity] = []
-            relations: list[Relation] = []
-            for sentence, prediction in zip(text.sentences, predictions, strict=False):
-                offsets = sentence.offsets
-                assert offsets is not None
+            yield join_sentences(text.text, [next(predictions) for _ in text.sentences])
 
-                def characters(span: Span, offsets: Sequence[Span] = offsets) -> Span:
-                    return Span(offsets[span.start].start, offsets[span.end - 1].end)
 
-                annotation = map_spans(prediction.found, characters)
-                entities += annotation.entities
-                relations += annotation.relations
-            yield Extraction.of(text.text, Annotation(tuple(entities), tuple(relations)))
+def join_sentences(text: str, predictions: Iterable[Prediction]) -> Extraction:
+    """What was found in all sentences of a text, as `Extractor.split` made them, in characters of it."""
+    entities: list[Entity] = []
+    relations: list[Relation] = []
+    for prediction in predictions:
+        offsets = prediction.sentence.offsets
+        assert offsets is not None
+
+        def characters(span: Span, offsets: Sequence[Span] = offsets) -> Span:
+            return Span(offsets[span.start].start, offsets[span.end - 1].end)
+
+        annotation = map_spans(prediction.found, characters)
+        entities += annotation.entities
+        relations += annotation.relations
+    return Extraction.of(text, Annotation(tuple(entities), tuple(relations)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from hashlib import blake2s
 from html import escape
 
+from relatum.extractor.figure import NARROW, WIDE, figure
+from relatum.extractor.lettering import has_right_to_left
 from relatum.extractor.result import Extraction, mention, shown_score
 from relatum.types import Entity, Relation
 
 # Every colour is a hue of its label's at a fixed lightness, so that text on it can be read whatever the hue.
 STYLE = """
 .relatum { --ink: #1a1a1a; --faint: #5c5c5c; --rule: #d8d8d8; --paper: #ffffff;
-  --tint: 70% 88%; --deep: 60% 25%; --on-deep: #ffffff;
+  --tint: 70% 88%; --deep: 60% 25%; --on-deep: #ffffff; --line: 68% 28%; container-type: inline-size;
   color: var(--ink); background: var(--paper); font: 1rem/1.9 system-ui, sans-serif; padding: 1rem; }
 .relatum h2 { font-size: 0.9rem; font-weight: 600; color: var(--faint); margin: 0; overflow-wrap: anywhere; }
 .relatum p { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0 0.75rem; }
@@ -25,7 +26,25 @@ STYLE = """
 .relatum i { color: var(--faint); }
 @media (prefers-color-scheme: dark) {
   .relatum { --ink: #f2f2f2; --faint: #b0b0b0; --rule: #444444; --paper: #181818;
-    --tint: 45% 25%; --deep: 70% 80%; --on-deep: #111111; }
+    --tint: 45% 25%; --deep: 70% 80%; --on-deep: #111111; --line: 65% 70%; }
+}
+.relatum svg { display: block; max-width: 100%; height: auto; margin: 0.25rem 0 0.75rem; overflow: visible;
+  font: 16px Helvetica, Arial, "Liberation Sans", sans-serif; }
+.relatum svg text { fill: var(--ink); white-space: pre; }
+.relatum .mark { fill: hsl(var(--hue) var(--tint)); }
+.relatum .chip rect { fill: hsl(var(--hue) var(--deep)); }
+.relatum .chip text { fill: var(--on-deep); font-size: 10.5px; font-weight: 600; }
+.relatum .bow { stroke: hsl(var(--hue) var(--line)); stroke-width: 1.4; fill: none; }
+.relatum .arrow, .relatum .arc text { fill: hsl(var(--hue) var(--line)); }
+.relatum .arc text { font-size: 11px; font-weight: 600; }
+.relatum .chip text, .relatum .arc text { text-anchor: middle; }
+.relatum .gap { fill: var(--paper); }
+.relatum .arc:hover .bow { stroke-width: 2.8; }
+.relatum .narrow { display: none; }
+.relatum .drawn { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); }
+@container (max-width: 735px) {
+  .relatum .wide { display: none; }
+  .relatum .narrow { display: block; }
 }
 """
 
@@ -61,13 +80,28 @@ def fragment(extraction: Extraction) -> str:
     heading = f"<h2>{escape(id)}</h2>" if id else ""
     relations = "".join(f"<li>{_relation(relation, text)}</li>" for relation in extraction.relations)
     below = f"<ul>{relations}</ul>" if relations else ""
-    return f'<article class="relatum">{heading}<p>{_marked(text, extraction.entities)}</p>{below}</article>'
+    drawn = _figures(extraction)
+    shown = '<p class="drawn">' if drawn else "<p>"
+    return f'<article class="relatum">{heading}{shown}{_marked(text, extraction.entities)}</p>{drawn}{below}</article>'
 
 
 def hue(label: str) -> int:
-    """The hue of a label in degrees, the same on every machine."""
-    # The salt was picked so that the labels that are shown together in the usual corpora are far apart.
-    return int.from_bytes(blake2s(label.encode(errors="replace"), digest_size=4, salt=b"931").digest()) % 360
+    """The hue of a label in degrees, the same on every machine, and in web/static/labels.js."""
+    # An FNV hash; its start was picked so that labels that are shown together in the usual corpora are far apart.
+    number = 9719
+    for byte in label.encode(errors="replace"):
+        number = (number ^ byte) * 16777619 % 2**32
+    return (number ^ number >> 15) % 360
+
+
+def _figures(extraction: Extraction) -> str:
+    """The text with arcs, for wide pages and narrow ones; the paragraph that it stands for is still there to be read.
+
+    Nothing where there are no arcs, or where the text runs from right to left.
+    """
+    if not extraction.relations or has_right_to_left(extraction.text):
+        return ""
+    return figure(extraction, WIDE, "wide", hue) + figure(extraction, NARROW, "narrow", hue, titles=False)
 
 
 def _marked(text: str, entities: Iterable[Entity]) -> str:

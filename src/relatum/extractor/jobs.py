@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 
 import torch
 from torch import Tensor
 
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.sentences import decode_sentences
+from relatum.errors import RelatumError
+from relatum.extractor.device import if_it_fits
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
+from relatum.models.outputs import Outputs
 from relatum.types import Annotation, Entity, Span
 
 
@@ -32,21 +37,59 @@ class Job:
     words: Sequence[Sequence[str]]
     given: Sequence[tuple[Entity, ...]] | None
 
+    @property
+    def n_cells(self) -> int:
+        return len(self.words) * max(map(len, self.words)) ** 2
+
+    def divide(self) -> tuple[Job, Job]:
+        """The same in two jobs."""
+        half = len(self.windows) // 2
+        first, second = (
+            Job(self.windows[part], self.words[part], None if self.given is None else self.given[part])
+            for part in (slice(half), slice(half, None))
+        )
+        return first, second
+
+
+Reader = tuple[Model, KnownWords | None]
+"""A model, and the words that it has read."""
+
 
 def do_jobs(
-    model: Model, jobs: Iterable[Job], known: KnownWords | None = None
+    model: Model, jobs: Iterable[Job], known: KnownWords | None = None, others: Sequence[Reader] = ()
 ) -> Iterator[tuple[Job, list[Annotation]]]:
     """What is in the windows of all jobs, in their order.
 
+    With others, it is what all of them say together: the mean of their probabilities, decoded as the model says.
+
     A GPU is given the next job before what it said about the last one is fetched and decoded, so that it need not wait;
-    on a CPU each job is done before the next is asked for.
+    on a CPU each job is done before the next is asked for. Where memory runs out, the job and all as large are divided.
     """
     ahead = 1 if model.device.type == "cuda" else 0
     under_way: deque[tuple[Job, _Scores]] = deque()
-    for job in jobs:
-        under_way.append((job, _score(model, job.words, known)))
-        if len(under_way) > ahead:
-            yield _finish(model, *under_way.popleft())
+    max_cells: float = inf
+    for whole in jobs:
+        parts = deque([whole])
+        while parts:
+            job = parts.popleft()
+            if job.n_cells > max_cells and len(job.windows) > 1:
+                parts.extendleft(reversed(job.divide()))
+                continue
+            scores = if_it_fits(partial(_score, model, job.words, known, *others))
+            if scores is not None:
+                under_way.append((job, scores))
+            elif len(job.windows) > 1:
+                max_cells = job.n_cells // 2
+                parts.appendleft(job)
+            elif under_way:
+                parts.appendleft(job)  # once more, when the one before it has left the device
+            else:
+                raise RelatumError(
+                    f"the device has not the memory for one sentence of {len(job.words[0])} words; lower "
+                    "extraction.max_words, so that it is read in windows, or read on another device (--device)"
+                )
+            while len(under_way) > (ahead if scores is not None else 0):
+                yield _finish(model, *under_way.popleft())
     while under_way:
         yield _finish(model, *under_way.popleft())
 
@@ -64,6 +107,8 @@ class _Scores:
         """Begin to copy scores to the host, without waiting for them."""
 
         def copy(scores: Tensor) -> Tensor:
+            if scores.is_cpu and scores.dtype == torch.float32:
+                return scores  # as nearly always on a CPU; to ask for it would take as long as to decode a word
             return scores.float().to("cpu", non_blocking=True)
 
         arrival = torch.cuda.Event() if of_words.is_cuda else None
@@ -80,29 +125,57 @@ class _Scores:
 
 
 @torch.inference_mode()
-def _score(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None = None) -> _Scores:
-    """What the network says; on a GPU it may not have said it yet."""
+def _score(
+    model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None = None, *others: Reader
+) -> _Scores:
+    """What the network says, or several together; on a GPU they may not have said it yet."""
+    outputs = _read(model, sentences, known)
+    of_words, of_cells = outputs.entity_logits, outputs.relation_logits
+    if others:
+        of_words, of_cells = _certainty(of_words), None if of_cells is None else _certainty(of_cells)
+    for one, its_known in others:
+        more = _read(one, sentences, its_known)
+        of_words = torch.logaddexp(of_words, _certainty(more.entity_logits))
+        if of_cells is not None and more.relation_logits is not None:
+            of_cells = torch.logaddexp(of_cells, _certainty(more.relation_logits))
+    return _Scores.fetch(of_words, of_cells)
+
+
+def _certainty(logits: Tensor) -> Tensor:
+    """Logarithms of probabilities; where those of several models are added up, a softmax of the sum is their mean."""
+    return logits.float().log_softmax(-1)
+
+
+def _read(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None) -> Outputs:
     network = model.network
     was_training = network.training
     if was_training:
         network.eval()
     try:
         # Of weights that are being learned nothing is kept: not every way of changing them is seen.
-        outputs = network(model.inputs(sentences, known=None if was_training else known))
+        inputs = model.inputs(sentences, known=None if was_training else known, late=True)
+        outputs: Outputs = network(inputs, keep=False)
     finally:
         if was_training:
             network.train()
-    return _Scores.fetch(outputs.entity_logits, outputs.relation_logits)
+    return outputs
 
 
 def _finish(model: Model, job: Job, scores: _Scores) -> tuple[Job, list[Annotation]]:
-    of_words, of_cells = scores.wait()
-    return job, decode_sentences(
+    return job, decode(model, job, *scores.wait())
+
+
+def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilities | None) -> list[Annotation]:
+    """What scores say of the windows of a job."""
+    settings = model.config.decoding
+    return decode_sentences(
         Logits(of_words),
         None if of_cells is None else Logits(of_cells),
         [len(words) for words in job.words],
         model.sequence_tags,
         model.table_tags,
-        model.config.decoding.opposite,
+        settings.opposite,
         job.given,
+        search=settings.entities,
+        constraints=settings.constraints,
     )

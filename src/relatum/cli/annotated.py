@@ -1,0 +1,35 @@
+"""Annotated sentences for the commands that look inside a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from relatum.models.model import Model
+    from relatum.types import Example
+
+ModelName = Annotated[
+    str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of one.")
+]
+
+
+def load_annotated(data: Path, part: str, format: str | None, model: Model, name: str) -> tuple[list[Example], bool]:
+    """The sentences of a part as the model's training reads them, and whether all their types are known to the model.
+
+    What there is to say about them is said.
+    """
+    from relatum.cli.console import say
+    from relatum.training.corpus import load_part
+
+    examples, remarks = load_part(data, part, model.config, format)
+    for remark in remarks:
+        say(remark)
+    labels = {entity.label for example in examples for entity in example.gold.entities}
+    labels |= {relation.label for example in examples for relation in example.gold.relations}
+    unknown = sorted(labels.difference(model.schema.entity_types, model.schema.relation_names))
+    if unknown:
+        say(f"{name} does not know these types of {data}, and finds none of them: {', '.join(unknown)}")
+    return examples, not unknown

@@ -1,0 +1,250 @@
+"""`relatum probe`: what every layer of a model says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from relatum.cli.annotated import ModelName
+from relatum.cli.options import BatchSize, DataFormat, MaxCells
+from relatum.cli.train import Device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from relatum.evaluation.probing import LayerFigures, Passage
+    from relatum.extractor.extractor import Extractor
+    from relatum.extractor.probe import Probe
+    from relatum.types import Document, Entity, Relation
+
+
+def probe(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text to read; without it and --input, standard input.")
+    ] = None,
+    model: ModelName = "news",
+    input: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A file with one text, a .jsonl file of texts, or a folder of .txt files."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Annotated data instead: the scores of each layer, and what each changes."),
+    ] = None,
+    part: Annotated[str, typer.Option(metavar="NAME", help="With --data, the part of a folder.")] = "dev",
+    from_: DataFormat = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as described above.")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Let the JSON of a text hold the tables: cells and attention.")
+    ] = False,
+    device: Device = None,
+    batch_size: BatchSize = None,
+    max_cells: MaxCells = None,
+) -> None:
+    """Show what every layer of a model says of a text, and what it changes; or how well each does on annotated data.
+
+    The trained scorers read the sequence and the table of each layer; the last layer says what relatum extract says. In
+    the tables, + is what a layer says and the one before it does not, − the other way round.
+
+    --json of texts is {"model", "texts": [{"id", "text", "sentences": [S]}]}; S has "words", "windows", "layers" with
+    "entities", "relations", "words", "gained" and "lost", and with --tables "cells", "no_relation" and "attention".
+    --json of --data is {"model", "data", "part", "sentences", "layers": [{"layer", "scores": as relatum score --json,
+    "changes": {TASK: {"right", "missed", "wrong": of the layer before, "found", "dropped", "lost", "added": by this
+    one, "corrected", "broken"}}}]}.
+    """
+    if data is not None and (text is not None or input is not None):
+        raise typer.BadParameter("--data is given, and TEXT or --input too; leave one out")
+    if tables and not (as_json and data is None):
+        raise typer.BadParameter("--tables is for the JSON of a text; add --json, or leave --tables out")
+    if data is not None:
+        _probe_corpus(model, data, part, from_, as_json, device, batch_size, max_cells)
+        return
+
+    import json
+
+    from relatum.cli.console import results
+    from relatum.cli.sources import find_source
+    from relatum.data.problems import Problems
+
+    source = find_source(text, input)
+    problems = Problems()
+    documents = list(source.read(problems))
+    problems.raise_if_any("Mend these, or leave them out.")
+    if not documents:
+        from relatum.errors import RelatumError
+
+        raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
+    extractor = _load(model, device, batch_size, max_cells)
+    if as_json:
+        texts = [_record(document, extractor.probe(document.text), tables) for document in documents]
+        print(json.dumps({"model": model, "texts": texts}, ensure_ascii=False))
+        return
+    console = results()
+    for document in documents:
+        if source.many:
+            console.print(document.id, style="bold")
+        probes = extractor.probe(document.text)
+        for one in probes:
+            _show(console, one)
+        if not probes:
+            console.print("no words")
+
+
+def _load(model: str, device: str | None, batch_size: int | None, max_cells: int | None) -> Extractor:
+    from relatum.extractor.extractor import Extractor
+
+    return Extractor.from_pretrained(model, device, batch_size=batch_size, max_cells=max_cells)
+
+
+def _record(document: Document, probes: Sequence[Probe], tables: bool) -> dict[str, Any]:
+    return {"id": document.id, "text": document.text, "sentences": [one.to_dict(tables) for one in probes]}
+
+
+def _show(console: Console, probe: Probe) -> None:
+    """The sentence, and two tables: a row for all that any layer says, a column for each layer."""
+    from relatum.cli.console import printable
+    from relatum.extractor.result import mention
+
+    text = probe.text
+    console.print()
+    console.print(printable(" ".join(span.of(text) for span in probe.words)), style="bold", soft_wrap=True)
+    if len(probe.windows) > 1:
+        console.print(f"read in {len(probe.windows)} windows of at most {max(w.width for w in probe.windows)} words")
+
+    def entity(one: Entity) -> list[str]:
+        return [printable(mention(one, text)), one.label]
+
+    def relation(one: Relation) -> list[str]:
+        return [printable(mention(one.head, text)), one.label, printable(mention(one.tail, text))]
+
+    said = [layer.found for layer in probe.layers]
+    entities = sorted({one for found in said for one in found.entities}, key=_place)
+    relations = sorted(
+        {one for found in said for one in found.relations}, key=lambda one: (_place(one.head), _place(one.tail))
+    )
+    in_entities = [{one: one.score for one in found.entities} for found in said]
+    in_relations = [{one: one.score for one in found.relations} for found in said]
+    _show_rows(
+        console, ["entity", "type"], ((entity(one), [by.get(one, -1) for by in in_entities]) for one in entities)
+    )
+    _show_rows(
+        console,
+        ["head", "relation", "tail"],
+        ((relation(one), [by.get(one, -1) for by in in_relations]) for one in relations),
+    )
+
+
+def _place(entity: Entity) -> tuple[int, int, str]:
+    return entity.span.start, -entity.span.end, entity.label
+
+
+def _show_rows(
+    console: Console, headings: Sequence[str], rows: Iterable[tuple[list[str], Sequence[float | None]]]
+) -> None:
+    """A row has its score in each layer; −1 where the layer does not say it."""
+    from relatum.evaluation.tables import new_table
+
+    title = "relations" if "relation" in headings else "entities"
+    table = new_table(title)
+    for heading in headings:
+        table.add_column(heading)
+    for names, scores in rows:
+        if not table.row_count:
+            for number in range(1, len(scores) + 1):
+                table.add_column(f"layer {number}", justify="right")
+        table.add_row(*names, *(_cell(scores, number) for number in range(len(scores))))
+    console.print(table if table.row_count else f"no {title} in any layer")
+
+
+def _cell(scores: Sequence[float | None], number: int) -> str:
+    score, before = scores[number], scores[number - 1] if number else scores[number]
+    if score == -1:
+        return "" if before == -1 else "−"
+    shown = "" if score is None else f"{score:.2f}"
+    return f"+ {shown}" if before == -1 else shown
+
+
+def _probe_corpus(
+    model: str,
+    data: Path,
+    part: str,
+    format: str | None,
+    as_json: bool,
+    device: str | None,
+    batch_size: int | None,
+    max_cells: int | None,
+) -> None:
+    import json
+
+    from relatum.cli.annotated import load_annotated
+    from relatum.cli.console import printable, results
+    from relatum.cli.progress import count_sentences
+    from relatum.evaluation.probing import measure_layers
+    from relatum.extractor.probe import predict_layers
+
+    extractor = _load(model, device, batch_size, max_cells)
+    settings = extractor.model.config.evaluation
+    examples, all_known = load_annotated(data, part, format, extractor.model, model)
+    gold = [example.gold for example in examples]
+    given = [one.entities for one in gold] if settings.entities == "gold" else None
+    with count_sentences(str(data)) as on_progress:
+        found = predict_layers(extractor, [example.sentence for example in examples], given, on_progress)
+    macro_over = settings.macro_over if all_known or settings.macro_over != "schema" else "all"
+    layers = measure_layers(gold, found, extractor.model.schema, macro_over)
+    if as_json:
+        record = {
+            "model": model,
+            "data": str(data),
+            "part": part,
+            "sentences": len(examples),
+            "layers": [{"layer": number, **layer.to_dict()} for number, layer in enumerate(layers, 1)],
+        }
+        print(json.dumps(record, indent=2, ensure_ascii=False))
+        return
+    print(printable(f"{model}: {len(examples):,} sentences of {data}"))
+    show_layers(results(), layers)
+
+
+def show_layers(console: Console, layers: Sequence[LayerFigures]) -> None:
+    """Print the scores of each layer, then what it corrects and breaks of what the one before it said."""
+    from relatum.evaluation.tables import new_table, per_cent
+
+    table = new_table("Micro F1 by layer, %")
+    for heading in ("layer", "entities", "RE", "RE+"):
+        table.add_column(heading, justify="right")
+    for number, layer in enumerate(layers, 1):
+        table.add_row(str(number), *(per_cent(scores.micro.f1) for _, scores in layer.scores.tasks()))
+    console.print(table)
+    for title, passages in (
+        ("Entities", [layer.entities for layer in layers]),
+        ("Relations, strict (RE+)", [layer.relations for layer in layers]),
+    ):
+        _show_passages(console, title, passages)
+
+
+def _show_passages(console: Console, title: str, passages: Sequence[Passage | None]) -> None:
+    from relatum.evaluation.tables import new_table, per_cent
+
+    table = new_table(f"{title}: what each layer makes of what the one before said")
+    headings = ("layer", "missed → found", "wrong → dropped", "corrected", "% of errors")
+    for heading in (*headings, "right → lost", "new and wrong", "broken", "% of right lost"):
+        table.add_column(heading, justify="right")
+    for number, one in enumerate(passages, 1):
+        if one is not None:
+            table.add_row(
+                str(number),
+                f"{one.found:,} of {one.missed:,}",
+                f"{one.dropped:,} of {one.wrong:,}",
+                f"{one.corrected:,}",
+                per_cent(one.corrected_share),
+                f"{one.lost:,} of {one.right:,}",
+                f"{one.added:,}",
+                f"{one.broken:,}",
+                per_cent(one.lost_share),
+            )
+    if table.row_count:
+        console.print(table)

@@ -1,0 +1,141 @@
+"""Where the arcs of relations go above lines of text; in pixels, without knowing how they are drawn.
+
+The page of `relatum serve` does the same in web/static/layout.js.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+End = Literal["head", "tail", "edge"]
+
+APART = 8.0
+"""Between arcs side by side, on an entity and on a level."""
+FAR = 12
+"""Lines over which an arc is drawn all the way; of a longer one there are the two ends."""
+
+
+def short(number: float) -> str:
+    """A number of pixels, however large, as SVG takes it; tenths are enough."""
+    return f"{number:.1f}".removesuffix(".0")
+
+
+@dataclass(slots=True)
+class Box:
+    """Where an entity's label stands; `level` counts from the text up."""
+
+    line: int
+    left: float
+    right: float
+    level: int = 0
+
+    @property
+    def middle(self) -> float:
+        return (self.left + self.right) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """A relation between two boxes, by their numbers."""
+
+    head: int
+    tail: int
+    label_width: float
+
+
+@dataclass(slots=True)
+class Piece:
+    """The part of an arc on one line, and what is at either end of it; `middle` is that of its label."""
+
+    arc: int
+    left: float
+    right: float
+    begins: End
+    ends: End
+    middle: float = 0.0
+    level: int = 0
+
+    def path(self, y: float, left_foot: float, right_foot: float) -> str:
+        """In SVG: up, along at y, and down."""
+        round = min(7.0, (self.right - self.left) / 2)
+        left, right, above, below = short(self.left), short(self.right), short(y), short(y + round)
+        if self.begins == "edge":
+            begin = f"M{left} {above}"
+        else:
+            begin = f"M{left} {short(left_foot)}V{below}Q{left} {above} {short(self.left + round)} {above}"
+        if self.ends == "edge":
+            return f"{begin}H{right}"
+        return f"{begin}H{short(self.right - round)}Q{right} {above} {right} {below}V{short(right_foot)}"
+
+
+def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: float) -> list[list[Piece]]:
+    """The pieces of every line, with their levels."""
+    places = _attach(boxes, arcs, width)
+    lines: list[list[Piece]] = [[] for _ in range(n_lines)]
+    for number, arc in enumerate(arcs):
+        ends: list[tuple[int, float, End]] = [
+            (boxes[arc.head].line, places[number, "head"], "head"),
+            (boxes[arc.tail].line, places[number, "tail"], "tail"),
+        ]
+        (first, left, begins), (last, right, stops) = sorted(ends)
+        if first == last:
+            lines[first].append(Piece(number, left, right, begins, stops))
+            continue
+        lines[first].append(Piece(number, left, max(width, left), begins, "edge"))
+        if last - first <= FAR:
+            for line in range(first + 1, last):
+                lines[line].append(Piece(number, 0, width, "edge", "edge"))
+        lines[last].append(Piece(number, 0, max(right, 0), "edge", stops))
+    for pieces in lines:
+        _stack(pieces, arcs, width)
+    return lines
+
+
+def pile(boxes: Sequence[Box]) -> int:
+    """Give boxes of a line that would cover each other levels of their own; returns how many there are."""
+    gap = APART / 2
+    for number, box in enumerate(boxes):
+        taken = {b.level for b in boxes[:number] if b.left < box.right + gap and box.left < b.right + gap}
+        box.level = next(level for level in range(len(boxes)) if level not in taken)
+    return max((box.level + 1 for box in boxes), default=0)
+
+
+def _stack(pieces: Sequence[Piece], arcs: Sequence[Arc], width: float) -> None:
+    """Give every piece the lowest level above all shorter ones that it spans."""
+    placed: list[tuple[float, float, int]] = []
+    for piece in sorted(pieces, key=lambda p: (p.right - p.left, p.left)):
+        half = arcs[piece.arc].label_width / 2
+        piece.middle = min(max((piece.left + piece.right) / 2, half), width - half)
+        left = min(piece.left, piece.middle - half) - APART / 2
+        right = max(piece.right, piece.middle + half) + APART / 2
+        piece.level = max((level + 1 for other, end, level in placed if other < right and left < end), default=0)
+        placed.append((left, right, piece.level))
+
+
+def _attach(boxes: Sequence[Box], arcs: Sequence[Arc], width: float) -> Mapping[tuple[int, End], float]:
+    """Spread the arcs of an entity over its label, so that arcs to the same side of it do not cross."""
+    ends: dict[int, list[tuple[float, int, End]]] = {}
+    for number, arc in enumerate(arcs):
+        head, tail = boxes[arc.head], boxes[arc.tail]
+        # Rounded, so that two arcs between the same entities reach equally far.
+        reach = round((tail.line - head.line) * width * 2 + tail.middle - head.middle, 3)
+        ends.setdefault(arc.head, []).append((_order(reach, "head"), number, "head"))
+        ends.setdefault(arc.tail, []).append((_order(-reach, "tail"), number, "tail"))
+    places: dict[tuple[int, End], float] = {}
+    for at, attached in ends.items():
+        box = boxes[at]
+        wanted = max(APART, min((box.right - box.left) / len(attached), 3 * APART))
+        step = min(wanted, width / len(attached))
+        span = (len(attached) - 1) * step
+        first = max(min(box.middle - span / 2, width - span - 1), 1)
+        for place, (_, number, end) in enumerate(sorted(attached)):
+            places[number, end] = first + place * step
+    return places
+
+
+def _order(reach: float, end: End) -> float:
+    """From left to right: short to the left, long to the left, long to the right, short to the right."""
+    leftward = reach < 0 or (reach == 0 and end == "head")
+    return (-1 if leftward else 1) / (1 + abs(reach))

@@ -1,0 +1,129 @@
+"""Several models that are read with as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import torch
+
+from relatum.config import Config
+from relatum.errors import RelatumError
+from relatum.extractor.extractor import Extractor, OnProgress, find_model
+from relatum.extractor.jobs import Job, Reader, do_jobs
+from relatum.extractor.layers import Reading
+from relatum.extractor.precision import Precision
+from relatum.models.known_words import KnownWords
+from relatum.models.model import Model
+from relatum.schema import Schema
+from relatum.types import Annotation, Entity, Sentence
+
+_CURE = "read with models of the same labels, tags and decoding, such as those of relatum train --runs"
+
+
+class Ensemble(Extractor):
+    """Reads text with several models: the mean of their probabilities, of words and of cells, is decoded once.
+
+    They must have the same labels, and the same settings of text, tagging and decoding; encoders and sizes may differ.
+    All other settings are the first one's, but batches and windows are small enough for each. Scores are the means', as
+    the networks give them: what calibrates a member does not calibrate the ensemble.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Model],
+        names: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        max_cells: int | None = None,
+    ) -> None:
+        if not members:
+            raise RelatumError("an ensemble needs at least one model; name some")
+        first, *others = members
+        titles = names or [f"model {number}" for number in range(1, len(members) + 1)]
+        for other, title in zip(others, titles[1:], strict=True):
+            _check_alike(first, other, titles[0], title)
+        schema, config = _join_schemas([member.schema for member in members]), _join_limits(members)
+        super().__init__(replace(first, config=config, schema=schema, calibration=None), "", batch_size, max_cells)
+        self.members = tuple(members)
+        self._others: list[Reader] = [(other, KnownWords()) for other in others]
+
+    def save(self, path: str | Path) -> None:
+        raise RelatumError(f"{path}: an ensemble is not a model, and is not saved; keep the folders of its members")
+
+    def read_layers(
+        self,
+        sentences: Sequence[Sentence],
+        entities: Sequence[Sequence[Entity]] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Iterator[tuple[int, list[Reading]]]:
+        del sentences, entities, on_progress
+        raise RelatumError("an ensemble has no layers of its own to look at; look at one of its members at a time")
+
+    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+        return do_jobs(self.model, jobs, self._known, self._others)
+
+    def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
+        """The most pieces that any encoder makes of each word, and the fewest that one can read."""
+        encoders = [member.encoder for member in self.members if member.encoder is not None]
+        limits = [encoder.max_pieces for encoder in encoders if encoder.max_pieces is not None]
+        counts = zip(*(encoder.count_pieces(words) for encoder in encoders), strict=True)
+        return list(map(max, counts)) if encoders else [1] * len(words), min(limits, default=None)
+
+
+def load_ensemble(
+    names: Sequence[str | Path],
+    device: torch.device | str | None,
+    precision: Precision,
+    batch_size: int | None,
+    max_cells: int | None,
+) -> Ensemble:
+    """The models of these names or in these directories as one."""
+    places = [find_model(name).resolve() for name in names]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
+    members = [Extractor.from_pretrained(name, device, precision).model for name in names]
+    return Ensemble(members, [str(name) for name in names], batch_size, max_cells)
+
+
+def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None:
+    """Refuse a model whose probabilities are of something else than those of the first."""
+    expected, found = _aspects(first), _aspects(other)
+    for what in expected:
+        if found[what] != expected[what]:
+            raise RelatumError(
+                f"{other_name} cannot join {name}: {what} is {found[what]} there and {expected[what]} here; {_CURE}"
+            )
+
+
+def _aspects(model: Model) -> dict[str, str]:
+    """All that the meaning of probabilities depends on."""
+    config, kinds = model.config, model.schema.relation_types
+    sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
+    return {
+        "the list of entity types": ", ".join(model.schema.entity_types) or "empty",
+        "the list of relation types": ", ".join(model.schema.relation_names) or "empty",
+        "the list of symmetric types": ", ".join(kind.name for kind in kinds if kind.symmetric) or "empty",
+        "the table of relations": "missing" if config.table.kind == "none" else "filled",
+        **{f"{name}.{key}": repr(value) for name, one in sections.items() for key, value in one.to_dict().items()},
+    }
+
+
+def _join_schemas(schemas: Sequence[Schema]) -> Schema:
+    """The schema that they share, in which a relation connects what it connects for any of them."""
+    first = schemas[0]
+    kinds = []
+    for same in zip(*(schema.relation_types for schema in schemas), strict=True):
+        ends = [pair for pair in product(first.entity_types, repeat=2) if any(kind.allows(*pair) for kind in same)]
+        kinds.append(same[0] if all(kind == same[0] for kind in same) else same[0].connecting(ends))
+    return replace(first, relation_types=tuple(kinds))
+
+
+def _join_limits(members: Sequence[Model]) -> Config:
+    """The settings of the first, with batches and windows that suit all."""
+    all_of = [member.config.extraction for member in members]
+    least = {key: min(getattr(one, key) for one in all_of) for key in ("batch_size", "max_cells", "max_words")}
+    settings = all_of[0].model_copy(update={**least, "overlap": max(one.overlap for one in all_of)})
+    return members[0].config.model_copy(update={"extraction": settings})

@@ -1,0 +1,112 @@
+"""What every layer of the network says of sentences, and not only the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from relatum.decoding.probabilities import Logits, pick
+from relatum.errors import RelatumError
+from relatum.extractor.device import if_it_fits
+from relatum.extractor.jobs import Job, decode
+from relatum.models.known_words import KnownWords
+from relatum.models.model import Model
+from relatum.models.outputs import LayerState, Outputs
+from relatum.types import Annotation, Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerReading:
+    """What one layer says of a window."""
+
+    found: Annotation
+    """In words of the window; scores are the network's own."""
+    of_words: NDArray[np.float64]
+    """(words, entity tags): probabilities."""
+    of_cells: NDArray[np.float64] | None
+    """(words, words, relation tags): probabilities; None where no relations are scored."""
+    attention: NDArray[np.float32] | None
+    """(attention heads, words, words): the sequence encoder's; None where there is no such encoder."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What the layers say of a window of a sentence, the first layer first."""
+
+    window: Span
+    layers: tuple[LayerReading, ...]
+    maps: NDArray[np.float32] | None
+    """(maps, words, words): the encoder's attention as the table reads it; None where it reads none."""
+
+
+def read_layers(model: Model, jobs: Iterable[Job], known: KnownWords | None = None) -> Iterator[tuple[int, Reading]]:
+    """The readings of the windows of all jobs, each with the number of its sentence.
+
+    The last layer's are those of `do_jobs`. Where memory runs out, a job is divided.
+    """
+    for whole in jobs:
+        parts = [whole]
+        while parts:
+            job = parts.pop()
+            readings = if_it_fits(partial(_read, model, job, known))
+            if readings is not None:
+                for window, reading in zip(job.windows, readings, strict=True):
+                    yield window.sentence, reading
+            elif len(job.windows) > 1:
+                parts += reversed(job.divide())
+            else:
+                raise RelatumError(
+                    f"the device has not the memory for all layers of one sentence of {len(job.words[0])} words; lower "
+                    "extraction.max_words, so that it is read in windows, or read on another device (--device)"
+                )
+
+
+@torch.inference_mode()
+def _read(model: Model, job: Job, known: KnownWords | None) -> list[Reading]:
+    network = model.network
+    was_training = network.training
+    network.eval()
+    try:
+        inputs = model.inputs(job.words, known=None if was_training else known, late=True)
+        last: Outputs = network(inputs, keep=True)
+        before = [network.score(state.sequence, state.table) for state in last.layers[:-1]]
+        layers = [
+            _divide(model, job, outputs, state) for outputs, state in zip([*before, last], last.layers, strict=True)
+        ]
+    finally:
+        network.train(was_training)
+    maps = None if inputs.attention_maps is None else _fetch(inputs.attention_maps)
+    readings = []
+    for row, (window, words) in enumerate(zip(job.windows, job.words, strict=True)):
+        n_words = len(words)
+        own = None if maps is None else np.moveaxis(maps[row, :n_words, :n_words], -1, 0)
+        readings.append(Reading(window.span, tuple(layer[row] for layer in layers), own))
+    return readings
+
+
+def _divide(model: Model, job: Job, outputs: Outputs, state: LayerState) -> list[LayerReading]:
+    """What one layer says of each window of a job."""
+    of_words = _fetch(outputs.entity_logits)
+    of_cells = None if outputs.relation_logits is None else _fetch(outputs.relation_logits)
+    attention = None if state.attention is None else _fetch(state.attention)
+    found = decode(model, job, of_words, of_cells)
+    return [
+        LayerReading(
+            annotation,
+            pick(Logits(of_words[row, :n_words])),
+            None if of_cells is None else pick(Logits(of_cells[row, :n_words, :n_words])),
+            None if attention is None else attention[row, :, :n_words, :n_words],
+        )
+        for row, (annotation, n_words) in enumerate(zip(found, map(len, job.words), strict=True))
+    ]
+
+
+def _fetch(values: Tensor) -> NDArray[np.float32]:
+    fetched: NDArray[np.float32] = values.float().cpu().numpy()
+    return fetched

@@ -1,0 +1,62 @@
+"""What was read in the windows of a sentence, laid over one another: of each place the window that saw most around it.
+
+It is the rule by which `data.windows.merge_windows` chooses between entities. Edges of the sentence do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relatum.types import Span
+
+_Array = NDArray[np.floating[Any]]
+
+
+def lay_words(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
+    """(words, …) of the sentence from those of its windows."""
+    whole = np.zeros((n_words, *parts[0].shape[1:]))
+    home = _margins(windows, n_words).argmax(0)
+    for number, (window, part) in enumerate(zip(windows, parts, strict=True)):
+        own = np.flatnonzero(home == number)
+        whole[own] = part[own - window.start]
+    return whole
+
+
+def lay_rows(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
+    """(…, words, words) of the sentence; each row is of one window, and 0 outside of it."""
+    whole = np.zeros((*parts[0].shape[:-2], n_words, n_words))
+    home = _margins(windows, n_words).argmax(0)
+    for number, (window, part) in enumerate(zip(windows, parts, strict=True)):
+        own = np.flatnonzero(home == number)
+        whole[..., own, window.start : window.end] = part[..., own - window.start, :]
+    return whole
+
+
+def lay_cells(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
+    """(words, words, tags) of the sentence; where no window holds both words, the first tag is certain."""
+    whole = np.zeros((n_words, n_words, parts[0].shape[-1]))
+    whole[..., 0] = 1
+    best = np.full((n_words, n_words), -1.0)
+    for margin, window, part in zip(_margins(windows, n_words), windows, parts, strict=True):
+        place = slice(window.start, window.end)
+        both = np.minimum(margin[place, None], margin[None, place])
+        better = both > best[place, place]
+        whole[place, place][better] = part[better]
+        best[place, place][better] = both[better]
+    return whole
+
+
+def _margins(windows: Sequence[Span], n_words: int) -> NDArray[np.float64]:
+    """(windows, words): how many words stand between a word and the nearest edge of the window; −1 outside of it."""
+    margins = np.full((len(windows), n_words), -1.0)
+    for row, (start, end) in zip(margins, windows, strict=True):
+        words = np.arange(start, end)
+        left = words - start if start > 0 else np.full(end - start, inf)
+        right = end - 1 - words if end < n_words else np.full(end - start, inf)
+        row[start:end] = np.minimum(left, right)
+    return margins
