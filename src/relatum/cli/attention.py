@@ -14,10 +14,10 @@ from relatum.cli.train import Device
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from relatum.extractor.attention import Attention
+    from relatum.extractor.drawing.heat_maps import Picture
     from relatum.extractor.extractor import Extractor
-    from relatum.extractor.heads import HeadScores
-    from relatum.extractor.heat_maps import Picture
+    from relatum.extractor.inside.attention import Attention
+    from relatum.extractor.inside.heads import HeadScores
     from relatum.types import Example
 
 
@@ -77,7 +77,7 @@ def attention(
     from relatum.cli.console import say
     from relatum.cli.progress import count_sentences
     from relatum.data.atomic import replacing_file
-    from relatum.extractor.heads import measure_heads
+    from relatum.extractor.inside.heads import measure_heads
 
     examples, _ = load_annotated(data, part, from_, extractor.model, model)
     with count_sentences(str(data)) as on_progress:
@@ -96,8 +96,8 @@ def attention(
 
 def _export_text(extractor: Extractor, text: str, bertviz: Path | None, html: Path | None) -> None:
     from relatum.errors import RelatumError
-    from relatum.extractor.attention import attend_to_text
-    from relatum.extractor.heat_maps import Picture
+    from relatum.extractor.drawing.heat_maps import Picture
+    from relatum.extractor.inside.attention import attend_to_text
 
     found = attend_to_text(extractor, text)
     if not found:
@@ -113,8 +113,8 @@ def _export_examples(
     bertviz: Path | None,
     html: Path | None,
 ) -> None:
-    from relatum.extractor.attention import attend
-    from relatum.extractor.heat_maps import Picture
+    from relatum.extractor.drawing.heat_maps import Picture
+    from relatum.extractor.inside.attention import attend
 
     ranked = sorted(examples, key=lambda one: (-len(one.gold.relations), -len(one.gold.entities)))[:n_shown]
     found = sorted(
@@ -131,7 +131,7 @@ def _write(
 
     from relatum.cli.console import say
     from relatum.data.atomic import replacing_file
-    from relatum.extractor.heat_maps import page
+    from relatum.extractor.drawing.heat_maps import page
 
     if bertviz is not None:
         record = {"sentences": [{"id": name, **one.to_bertviz()} for name, one in named]}
@@ -147,7 +147,7 @@ def _write(
 def _show(extractor: Extractor, scores: HeadScores, title: str, n_best: int) -> None:
     from relatum.cli.console import printable, results
     from relatum.evaluation.tables import new_table, per_cent
-    from relatum.extractor.attention import is_table_guided
+    from relatum.extractor.inside.attention import is_table_guided
 
     own = "table-guided" if is_table_guided(extractor.model) else "dot products"
     console = results()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from relatum.evaluation.probing import LayerFigures, Passage
     from relatum.extractor.extractor import Extractor
-    from relatum.extractor.probe import Probe
+    from relatum.extractor.inside.probe import Probe
     from relatum.types import Document, Entity, Relation
 
 
@@ -184,7 +184,7 @@ def _probe_corpus(
     from relatum.cli.console import printable, results
     from relatum.cli.progress import count_sentences
     from relatum.evaluation.probing import measure_layers
-    from relatum.extractor.probe import predict_layers
+    from relatum.extractor.inside.probe import predict_layers
 
     extractor = _load(model, device, batch_size, max_cells)
     settings = extractor.model.config.evaluation

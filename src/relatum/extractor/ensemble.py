@@ -12,8 +12,8 @@ import torch
 from relatum.config import Config
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, OnProgress, find_model
+from relatum.extractor.inside.layers import Reading
 from relatum.extractor.jobs import Job, Reader, do_jobs
-from relatum.extractor.layers import Reading
 from relatum.extractor.precision import Precision
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model

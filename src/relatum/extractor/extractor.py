@@ -28,8 +28,8 @@ from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
 
 if TYPE_CHECKING:
-    from relatum.extractor.layers import Reading
-    from relatum.extractor.probe import Probe
+    from relatum.extractor.inside.layers import Reading
+    from relatum.extractor.inside.probe import Probe
 
 CHUNK = 16
 """How many batches of sentences are gathered before they are read: enough to put like lengths together."""
@@ -171,7 +171,7 @@ class Extractor:
         """
         if not isinstance(text, str):
             raise TypeError(f"expected str, found {type(text).__name__}")
-        from relatum.extractor.probe import make_probe
+        from relatum.extractor.inside.probe import make_probe
 
         sentences = self.split(text) if only is None else self.split(text)[only : only + 1]
         readings = dict(self.read_layers(sentences))
@@ -191,7 +191,7 @@ class Extractor:
 
         They are the windows that `predict` reads, in the same batches; entities may be given as there.
         """
-        from relatum.extractor.layers import read_layers
+        from relatum.extractor.inside.layers import read_layers
 
         if entities is not None:
             _check_given(sentences, entities)

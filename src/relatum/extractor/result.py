@@ -114,12 +114,12 @@ class Extraction:
 
     def to_html(self) -> str:
         """A page of its own that shows the text with what was found in it."""
-        from relatum.extractor.html import page
+        from relatum.extractor.drawing.html import page
 
         return page([self], self.document.id or "Entities and relations")
 
     def _repr_html_(self) -> str:
-        from relatum.extractor.html import STYLE, fragment
+        from relatum.extractor.drawing.html import STYLE, fragment
 
         return f"<style>{STYLE}</style>{fragment(self)}"
 

@@ -86,9 +86,7 @@ def main(arguments: list[str]) -> int:
             return 0
         record = folder.read()
         fold = None if record.fold is None else FoldChoice.parse(record.fold)
-        data = load_training_data(
-            Path(record.data), record.config, record.format, fold, with_test=record.with_test
-        )
+        data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
         train(data, record, run, device=device, monitor=monitor, resume=True)
     except TrainingStopped as stopped:
         print(stopped, file=sys.stderr)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.extractor.arcs import APART, FAR, Arc, Box, arrange, pile
+from relatum.extractor.drawing.arcs import APART, FAR, Arc, Box, arrange, pile
 
 WIDTH = 400.0
 

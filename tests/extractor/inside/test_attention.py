@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from relatum.config import load_config
 from relatum.errors import RelatumError
 from relatum.evaluation.alignment import AlignmentCounter, make_patterns
-from relatum.extractor.attention import Head, attend, attend_to_text, find_heads, is_table_guided
+from relatum.extractor.drawing.heat_maps import Picture, _image, page
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.heads import measure_heads
-from relatum.extractor.heat_maps import Picture, _image, page
+from relatum.extractor.inside.attention import Head, attend, attend_to_text, find_heads, is_table_guided
+from relatum.extractor.inside.heads import measure_heads
 from relatum.models.build import build_model
 from relatum.schema import RelationType, Schema
 from relatum.training.corpus import load_part

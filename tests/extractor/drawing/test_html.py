@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.extractor.html import STYLE, fragment, hue, page
+from relatum.extractor.drawing.html import STYLE, fragment, hue, page
 from relatum.extractor.result import Extraction
 from relatum.types import Annotation, Entity, Relation, Span
 

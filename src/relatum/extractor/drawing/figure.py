@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
 
-from relatum.extractor.arcs import Arc, Box, Piece, arrange, pile, short
-from relatum.extractor.lettering import BOLD, Atom, break_lines, measure
+from relatum.extractor.drawing.arcs import Arc, Box, Piece, arrange, pile, short
+from relatum.extractor.drawing.lettering import BOLD, Atom, break_lines, measure
 from relatum.extractor.result import Extraction, mention, shown_score
 from relatum.types import Entity, Relation
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.extractor.lettering import break_lines, has_right_to_left, measure
+from relatum.extractor.drawing.lettering import break_lines, has_right_to_left, measure
 
 
 def words(text: str, width: float, cuts: list[int] | None = None) -> list[list[str]]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.losses import sentence_losses
+from relatum.extractor.inside.losses import sentence_losses
 from relatum.models.labels import make_labels
 from relatum.models.losses import joint_loss
 from relatum.training.corpus import load_part

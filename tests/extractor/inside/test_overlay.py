@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relatum.data.windows import make_windows
-from relatum.extractor.overlay import lay_cells, lay_rows, lay_words
+from relatum.extractor.inside.overlay import lay_cells, lay_rows, lay_words
 from relatum.types import Span
 
 

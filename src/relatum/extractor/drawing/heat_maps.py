@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from relatum.errors import printable
 from relatum.evaluation.alignment import PATTERNS, make_patterns
-from relatum.extractor.attention import Attention, Head
-from relatum.extractor.heads import HeadScores
+from relatum.extractor.inside.attention import Attention, Head
+from relatum.extractor.inside.heads import HeadScores
 from relatum.types import Annotation
 
 _Array = NDArray[np.floating[Any]] | NDArray[np.bool_]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.overlay import lay_cells, lay_words
+from relatum.extractor.inside.overlay import lay_cells, lay_words
 from relatum.models.labels import IGNORED, label_example
 from relatum.schema import Schema
 from relatum.types import Annotation, Example

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from relatum.extractor.figure import NARROW, WIDE, figure
-from relatum.extractor.lettering import has_right_to_left
+from relatum.extractor.drawing.figure import NARROW, WIDE, figure
+from relatum.extractor.drawing.lettering import has_right_to_left
 from relatum.extractor.result import Extraction, mention, shown_score
 from relatum.types import Entity, Relation
 

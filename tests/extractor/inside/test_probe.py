@@ -14,7 +14,7 @@ from relatum.config import load_config
 from relatum.errors import RelatumError
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.probe import Probe, compare, predict_layers
+from relatum.extractor.inside.probe import Probe, compare, predict_layers
 from relatum.models.build import build_model
 from relatum.schema import RelationType, Schema
 from relatum.types import Annotation, Calibration, Entity, Relation, ScoreMap, Span

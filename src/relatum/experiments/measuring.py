@@ -1,0 +1,84 @@
+"""The scores of runs that are complete: as they were written, and with the gold entities given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from relatum.data.atomic import replacing_file
+from relatum.errors import RelatumError
+from relatum.experiments.planning import PlannedRow
+from relatum.experiments.tables import Column
+from relatum.training.folder import RunFolder
+from relatum.training.runs.plan import PlannedRun
+from relatum.training.runs.summary import read_result
+
+GOLD_SCORES = "gold-entities.json"
+"""In the folder of a run: its scores where the gold entities are given."""
+
+
+def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
+    """What a run says for a column: an F1 between 0 and 1, or a count; None where it does not say."""
+    folder = row.folder.run(run)
+    result = read_result(folder.result)
+    if column.task is None:
+        found: float | None = result.get("n_parameters")
+        return found
+    scores: dict[str, Any] = result
+    if column.gold_entities and result["config"]["evaluation"]["entities"] != "gold":
+        path = folder.path / GOLD_SCORES
+        if not path.exists():
+            return None
+        scores = _read(path)
+    if scores.get(part) is None:
+        return None
+    return float(scores[part][column.task][row.chosen.row.average]["f1"])
+
+
+def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
+    """Whether a column is of gold entities, and the row's runs had to find theirs."""
+    wanted = column.gold_entities and column.key in row.chosen.row.published
+    return wanted and row.plan.config.evaluation.entities != "gold"
+
+
+def add_gold_scores(row: PlannedRow, run: PlannedRun, device: str | None) -> None:
+    """Let the model of a run look for relations between the gold entities, unless that was done before."""
+    folder = row.folder.run(run)
+    path = folder.path / GOLD_SCORES
+    if path.exists():
+        return
+    scores = score_with_gold_entities(folder, device)
+    with replacing_file(path) as draft:
+        draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def score_with_gold_entities(folder: RunFolder, device: str | None = None) -> dict[str, Any]:
+    """The scores of the model of a run on dev, and on test where the run had it, with the gold entities given."""
+    from relatum.evaluation.metrics import evaluate
+    from relatum.extractor.extractor import Extractor
+    from relatum.training.corpus import FoldChoice, load_training_data
+
+    record = folder.read()
+    fold = None if record.fold is None else FoldChoice.parse(record.fold)
+    data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
+    extractor = Extractor.from_pretrained(str(folder.model), device)
+    scores: dict[str, Any] = {}
+    for part in ("dev", "test"):
+        examples = data.parts[part]
+        if not examples:
+            continue
+        given = [example.gold.entities for example in examples]
+        found = extractor.predict([example.sentence for example in examples], given)
+        pairs = [(example.gold, one.found) for example, one in zip(examples, found, strict=True)]
+        macro_over = record.config.evaluation.macro_over
+        scores[part] = evaluate(pairs, extractor.model.schema, macro_over, gold_entities=True).to_dict()
+    return scores
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RelatumError(f"{path}: not scores: {error}; remove the file, and make the table again") from None
+    return found

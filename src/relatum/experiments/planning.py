@@ -1,0 +1,188 @@
+"""Which runs a table needs, and which of them are there.
+
+    table-3-….json, .md, .csv    tables
+    folds/                       folds that were made here
+    runs/NAME-HASH/              the runs of one setting, as `training.runs` describes them
+
+The hash is that of all settings but the seed, and of the data. So rows of several tables that are the same share their
+runs, more runs can be asked for later, and what has changed is never taken for what was measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from relatum.config import Config
+from relatum.data.atomic import replacing_file
+from relatum.data.corpus import open_corpus
+from relatum.encoders.hashing import file_hash, weights_hash
+from relatum.encoders.resolve import expand_user, named_folder
+from relatum.errors import RelatumError
+from relatum.experiments.corpora import CORPORA, Located
+from relatum.experiments.selection import Chosen, Request
+from relatum.training.corpus import FoldChoice, count_folds, load_training_data, make_fold_lists
+from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
+from relatum.training.setup import with_absolute_paths
+
+_WITHOUT_SAY = ("cache", "cache_path", "cache_limit_mib", "store")
+"""Settings of an encoder that change no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """A row with its runs, in the order of their seeds and then folds."""
+
+    chosen: Chosen
+    folder: RunsFolder
+    plan: Plan
+    wanted: tuple[PlannedRun, ...]
+    """Those of the plan that this table asks for."""
+
+    @property
+    def complete(self) -> list[PlannedRun]:
+        return [run for run in self.wanted if self.folder.run(run).result.exists()]
+
+    def command(self, out: Path | None = None) -> str:
+        """What makes these runs by hand, in a folder of its own."""
+        assert self.chosen.settings is not None
+        assert self.chosen.data is not None
+        words = [self.plan.data, "--out", str(out or self.folder.path), *self.chosen.settings.arguments()]
+        folds = [] if self.plan.folds is None else ["--folds", self.plan.folds]
+        return shlex.join(["relatum", "train", *words, "--runs", str(len({r.seed for r in self.wanted})), *folds])
+
+
+class Planner:
+    """Plans rows in one folder; data that rows share are read once."""
+
+    def __init__(self, out: Path, request: Request, device: str) -> None:
+        self._out, self._request, self._device = out.absolute(), request, device
+        self._prints: dict[tuple[object, ...], str] = {}
+        self._n_folds: dict[tuple[Path, Path], int] = {}
+
+    def plan(self, chosen: Chosen) -> PlannedRow:
+        """The runs of a row that has settings and data. Nothing is written but folds that have to be made."""
+        settings, data = chosen.settings, chosen.data
+        assert settings is not None
+        assert data is not None
+        config, request = settings.config, self._request
+        if data.folds is None and chosen.corpus.name in CORPORA:
+            _check_parts(data, request.with_test)
+        lists = self._lists(data, chosen.corpus.name)
+        n_folds = 0 if lists is None else self._count_folds(lists, data.path)
+        folds = [*range(1, n_folds + 1)][: request.n_folds] or [None]
+        first = with_seed(config, 0)
+        key = settings_hash(config, self._fingerprint(data, first, lists, folds[0]), request.with_test)
+        folder = RunsFolder(self._folder(chosen, key))
+        seeds = range(config.training.seed, config.training.seed + request.n_runs)
+        wanted = tuple(
+            PlannedRun(
+                f"seed-{seed}" if fold is None else f"fold-{fold}/seed-{seed}",
+                seed,
+                fold,
+                self._fingerprint(data, with_seed(config, seed), lists, fold),
+            )
+            for seed in seeds
+            for fold in folds
+        )
+        before = folder.read().runs if folder.plan.exists() else ()
+        plan = Plan(
+            config=with_absolute_paths(config),
+            data=str(data.path.absolute()),
+            format=None,
+            folds=None if lists is None else str(lists),
+            one_fold=None,
+            device=self._device,
+            n_jobs=1,
+            by_memory=False,
+            threads=None,
+            command="",
+            arguments=tuple(settings.arguments()),
+            runs=(*before, *(run for run in wanted if run not in before)),
+            remarks=(),
+            with_test=request.with_test,
+        )
+        row = PlannedRow(chosen, folder, plan, wanted)
+        return replace(row, plan=replace(plan, command=row.command()))
+
+    def _folder(self, chosen: Chosen, key: str) -> Path:
+        runs = self._out / "runs"
+        made = [path for path in runs.glob(f"*-{key}") if path.is_dir()]
+        names = [name.removeprefix("ablations/").replace("/", "-") for name in chosen.row.configs or ()] or ["default"]
+        return made[0] if made else runs / "-".join([chosen.corpus.name, *names, key])
+
+    def _lists(self, data: Located, name: str) -> Path | None:
+        """The file of folds, which is made here where there is none."""
+        if not isinstance(data.folds, int):
+            return None if data.folds is None else data.folds.absolute()
+        path = self._out / "folds" / f"{name}-{data.folds}.json"
+        if not path.exists():
+            folds = make_fold_lists(data.path, data.folds, seed=0)
+            with replacing_file(path) as draft:
+                draft.write_text(json.dumps([fold.parts() for fold in folds]) + "\n", encoding="utf-8")
+        return path
+
+    def _count_folds(self, lists: Path, data: Path) -> int:
+        if (lists, data) not in self._n_folds:
+            self._n_folds[lists, data] = count_folds(lists, data)
+        return self._n_folds[lists, data]
+
+    def _fingerprint(self, data: Located, config: Config, lists: Path | None, fold: int | None) -> str:
+        """That of the data of a run; which sentences are held out depends on the seed only without a dev part."""
+        seed = None if lists is not None or has_dev(data.path) else config.training.seed
+        key = (data.path, lists, fold, seed, config.data.model_dump_json(), config.text.model_dump_json())
+        if key not in self._prints:
+            choice = None if lists is None or fold is None else FoldChoice(lists, fold)
+            loaded = load_training_data(data.path, config, None, choice, with_test=self._request.with_test)
+            self._prints[key] = loaded.fingerprint()
+        return self._prints[key]
+
+
+def write_plans(rows: Sequence[PlannedRow]) -> None:
+    """Write the plans of rows that have new runs; what runs.json says besides stays as it is."""
+    for row in rows:
+        if row.folder.plan.exists() and row.folder.read().runs == row.plan.runs:
+            continue
+        with replacing_file(row.folder.plan) as draft:
+            draft.write_text(json.dumps(row.plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def settings_hash(config: Config, fingerprint: str, with_test: bool) -> str:
+    """What runs of the same settings and data have in common, whatever their seeds and wherever their files are."""
+    record = config.to_dict()
+    del record["training"]["seed"]
+    for key in _WITHOUT_SAY:
+        del record["encoder"][key]
+    folder = None if config.encoder.kind == "none" else named_folder(config.encoder.name)
+    if folder is not None:
+        record["encoder"]["name"] = weights_hash(folder)
+    if config.words.path is not None and expand_user(config.words.path).is_file():
+        record["words"]["path"] = _words_hash(expand_user(config.words.path))
+    whole = json.dumps([record, fingerprint, with_test], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()[:12]
+
+
+def _check_parts(data: Located, with_test: bool) -> None:
+    """Refuse a published corpus that is not divided: parts that are held out by chance are not those of others."""
+    names = {part.name for part in open_corpus(data.path).parts}
+    if "train" not in names or (with_test and "test" not in names):
+        raise RelatumError(
+            f"{data.shown}: found {', '.join(sorted(names))}; expected the parts train, dev and test. Divide the "
+            "corpus by its published lists with relatum split --lists, or put a folds.json beside it"
+        )
+
+
+@cache
+def _words_hash(path: Path) -> str:
+    return file_hash(path)
+
+
+@cache
+def has_dev(path: Path) -> bool:
+    names = {part.name for part in open_corpus(path).parts}
+    return len(names) > 1 and bool(names & {"dev", "valid"})

@@ -1,0 +1,245 @@
+"""A table from its record: for a terminal, as Markdown, as CSV.
+
+Beside a number stands in brackets how far it is from that of the default row, which is what can be compared where the
+published numbers are of another corpus or encoder.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from relatum.errors import printable
+from relatum.experiments.tables import COLUMNS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_STATUS = {"failed": "failed", "needs": "not run", "partial": "not complete", "not run": "not run"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The cells of a table as text, section by section."""
+
+    head: tuple[str, ...]
+    sections: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    n_text: int
+    """So many of the first columns are text, the others numbers."""
+
+
+def lay_out(record: Mapping[str, Any]) -> Layout:
+    """All cells; corpus and encoder have columns of their own only where rows differ in them."""
+    columns = [COLUMNS[key] for key in record["columns"]]
+    run = [row for row in record["rows"] if row["status"] != "quoted"]
+    extra = [
+        name for name in ("corpus", "encoder") if len({row.get(name) for row in run}) > 1 and _needed(record, name)
+    ]
+    head = ["setting", *extra]
+    for column in columns:
+        head += [f"{column.title} paper", f"{column.title} ours"]
+    default = next((row for row in record["rows"] if row["key"] == record["default"]), None)
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    for row in record["rows"]:
+        cells = [row["label"], *(row.get(name, "") for name in extra)]
+        for column in columns:
+            cells += [_published(row, default, column.key), _measured(row, default, column.key)]
+        sections.setdefault(row["section"], []).append((*cells, _n_runs(row)))
+    head.append("runs")
+    return Layout(tuple(head), tuple((name, tuple(rows)) for name, rows in sections.items()), 1 + len(extra))
+
+
+def caption(record: Mapping[str, Any]) -> str:
+    """What the table is, and what both sorts of numbers were measured on, in sentences."""
+    published = record["published"]
+    corpus = "the corpus of each row" if published["corpus"] == "each" else published["corpus"]
+    sentences = [
+        f"Table {record['table']} of {record['source']}: {_lower(record['title'])}.",
+        f"Paper: {corpus}, {published['part']}, {published['encoder']}, mean of {published['n_runs']} runs.",
+        f"Ours: {', '.join(_ours(record))}.",
+    ]
+    if record["settings"]:
+        sentences.append(f"With {', '.join(record['settings'])}.")
+    sentences.append("F1 in per cent.")
+    if record["default"] is not None and any(row["key"] == record["default"] for row in record["rows"]):
+        sentences.append("In brackets: the difference from the default row.")
+    return " ".join([*sentences, *record["notes"]])
+
+
+def remarks(record: Mapping[str, Any]) -> list[str]:
+    """Why rows have no numbers, or fewer than they should."""
+    found = []
+    for row in record["rows"]:
+        if row["status"] not in _STATUS:
+            continue
+        n = f", {len(row['runs'])} of {row['n_wanted']} runs are complete" if row.get("runs") else ""
+        why = f": {row['message']}" if row.get("message") else ""
+        found.append(f"{_title(row)} ({row['key']}): {_STATUS[row['status']]}{n}{why}")
+    return found
+
+
+def to_markdown(record: Mapping[str, Any]) -> str:
+    """The table with its caption and remarks."""
+    layout = lay_out(record)
+    lines = [_escape(caption(record)), "", _line(map(_escape, layout.head))]
+    lines.append(_line(["---"] * layout.n_text + ["---:"] * (len(layout.head) - layout.n_text)))
+    for name, rows in layout.sections:
+        if name:
+            lines.append(_line([f"**{_escape(name)}**", *[""] * (len(layout.head) - 1)]))
+        lines += [_line(map(_escape, row)) for row in rows]
+    notes = remarks(record)
+    if notes:
+        lines += ["", *(f"- {_escape(note)}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(record: Mapping[str, Any]) -> str:
+    """A line for every row and column, with numbers as they are in the record."""
+    default = next((row for row in record["rows"] if row["key"] == record["default"]), None)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        "table section row key corpus encoder part average column published published_difference mean std n difference "
+        "status".split()
+    )
+    for row in record["rows"]:
+        for key in record["columns"]:
+            if key not in row["published"]:
+                continue
+            spread = row.get("measured", {}).get(key, {})
+            place = [record["table"], row["section"], row["label"], row["key"], row["corpus"], row.get("encoder")]
+            writer.writerow(
+                [
+                    *place,
+                    record["part"],
+                    row["average"],
+                    key,
+                    row["published"][key],
+                    _round(_difference(row["published"].get(key), default and default["published"].get(key))),
+                    *(_round(spread.get(name)) for name in ("mean", "std")),
+                    spread.get("n", 0),
+                    _round(_difference(_mean(row, key), _mean(default, key))),
+                    row["status"],
+                ]
+            )
+    return text.getvalue()
+
+
+def to_rich(record: Mapping[str, Any]) -> Table:
+    """The table for a terminal, without caption and remarks."""
+    from rich import box
+    from rich.table import Table
+
+    layout = lay_out(record)
+    title = printable(f"Table {record['table']}. {record['title']}")
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for number, name in enumerate(layout.head):
+        task, _, whose = name.rpartition(" ")
+        table.add_column(
+            f"{task}\n{whose}" if number >= layout.n_text and task else name,
+            justify="left" if number < layout.n_text else "right",
+            overflow="fold",
+        )
+    for number, (name, rows) in enumerate(layout.sections):
+        if number:
+            table.add_section()
+        if name:
+            table.add_row(printable(name), style="bold")
+        for row in rows:
+            table.add_row(*map(printable, row))
+    return table
+
+
+def _ours(record: Mapping[str, Any]) -> Iterator[str]:
+    run = [row for row in record["rows"] if row["status"] != "quoted"]
+    for name, several in (("corpus", "the corpus of each row"), ("encoder", "the encoder of each row")):
+        values = sorted({row[name] for row in run if name in row})
+        yield values[0] if len(values) == 1 else several
+    yield record["part"]
+    steps = record["steps"]
+    if steps is not None:
+        yield f"{steps:,} updates"
+    yield "mean ± standard deviation of the runs" if record["n_runs"] > 1 else "one run"
+
+
+def _needed(record: Mapping[str, Any], name: str) -> bool:
+    """Whether a column is needed to tell rows apart; where corpora differ, the sections of a table may be they."""
+    return name == "encoder" or not any(row["section"] == row["corpus"] for row in record["rows"])
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    return f"{row['section']}, {row['label']}" if row["section"] else row["label"]
+
+
+def _published(row: Mapping[str, Any], default: Mapping[str, Any] | None, key: str) -> str:
+    if row["published"].get(key) is None:
+        return "–"
+    value: float = row["published"][key]
+    other = None if default is None else default["published"].get(key)
+    return f"{value:.1f}{_bracket(row, default, key, value, other, 1)}"
+
+
+def _measured(row: Mapping[str, Any], default: Mapping[str, Any] | None, key: str) -> str:
+    if key not in row["published"]:
+        return "–"
+    spread = row.get("measured", {}).get(key)
+    if spread is None:
+        return "" if row["status"] != "quoted" else "–"
+    if key == "parameters":
+        return f"{spread['mean']:.2f}"
+    std = "" if spread["std"] is None else f" ± {spread['std']:.2f}"
+    return f"{spread['mean']:.2f}{std}{_bracket(row, default, key, spread['mean'], _mean(default, key), 2)}"
+
+
+def _bracket(
+    row: Mapping[str, Any],
+    default: Mapping[str, Any] | None,
+    key: str,
+    value: float,
+    other: float | None,
+    digits: int,
+) -> str:
+    if default is None or row is default or other is None or key == "parameters":
+        return ""
+    return f" ({value - other:+.{digits}f})".replace("-", "−")
+
+
+def _n_runs(row: Mapping[str, Any]) -> str:
+    """How many seeds the numbers are the mean of, and how many folds each."""
+    if row["status"] == "quoted":
+        return ""
+    seeds = {run["seed"] for run in row.get("runs", ())}
+    folds = row.get("data", {}).get("folds")
+    n = str(len(seeds)) + (f" × {folds} folds" if folds else "")
+    return n if row["status"] == "complete" else f"{n} ({_STATUS[row['status']]})"
+
+
+def _mean(row: Mapping[str, Any] | None, key: str) -> float | None:
+    return None if row is None else row.get("measured", {}).get(key, {}).get("mean")
+
+
+def _difference(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _lower(title: str) -> str:
+    """A title inside a sentence; abbreviations keep their letters."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape(text: str) -> str:
+    """Text in a cell of Markdown."""
+    for sign in ("\\", "|", "*", "_", "<", "`"):
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())

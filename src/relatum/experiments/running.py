@@ -1,0 +1,106 @@
+"""The runs of several rows side by side, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from relatum.encoders.resolve import find_encoder
+from relatum.errors import RelatumError
+from relatum.experiments.planning import PlannedRow, write_plans
+from relatum.extractor.device import choose_device
+from relatum.training.folder import RunFolder
+from relatum.training.runs.parallel import run_all
+from relatum.training.runs.plan import PlannedRun, RunsFolder
+from relatum.training.runs.room import Room, share_cores
+from relatum.training.runs.screen import RunsScreen
+from relatum.training.runs.summary import Failure, make_results
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is not complete after all, and why."""
+
+    failures: dict[Path, list[Failure]] = field(default_factory=dict)
+    """By the folder of the row."""
+    stopped: bool = False
+    """Whether the user asked to stop; the states of all runs are saved."""
+
+
+def complete_rows(
+    rows: Sequence[PlannedRow],
+    out: Path,
+    device: str = "auto",
+    jobs: int | Literal["auto"] | None = None,
+    console: Console | None = None,
+) -> Outcome:
+    """Make all runs of the rows that are not there yet; a run that fails does not keep others from going on.
+
+    Rows take turns, seed by seed, so that a table that is stopped has something of each.
+    """
+    rows = list({row.folder.path: row for row in rows}.values())
+    whole = RunsFolder(out / "runs")
+    whole.path.mkdir(parents=True, exist_ok=True)
+    outcome = Outcome()
+    left = _interleave([[(row, run) for run in row.wanted if run not in row.complete] for row in rows])
+    n_all = sum(len(row.wanted) for row in rows)
+    screen = RunsScreen(n_all, console)
+    screen.n_complete = n_all - len(left)
+    if not left:
+        return outcome
+    with RunFolder(whole.path).locked(screen.say):
+        write_plans(rows)
+        for row in rows:
+            row.folder.prepare(replace(row.plan, runs=row.wanted))
+        named = {replace(run, name=f"{row.folder.path.name}/{run.name}"): (row, run) for row, run in left}
+        chosen = choose_device(device)
+        shares = share_cores(len(left), jobs if isinstance(jobs, int) else None, chosen)
+        plan = replace(left[0][0].plan, runs=tuple(named), threads=shares.threads)
+        by_memory = not isinstance(jobs, int) and shares.n_jobs > 1
+        room = Room(_greediest([row for row, _ in left]).plan.config, shares.n_jobs, by_memory, chosen)
+        with screen:
+            failures, outcome.stopped = run_all(whole, plan, list(named), room, screen, device)
+        for failure in failures:
+            row, run = named[failure.run]
+            outcome.failures.setdefault(row.folder.path, []).append(replace(failure, run=run))
+        for row in rows:
+            own = outcome.failures.get(row.folder.path, [])
+            row.folder.write_results(make_results(row.folder, row.plan, own))
+    return outcome
+
+
+def find_encoders(rows: Sequence[PlannedRow], say: Callable[[str], None]) -> dict[Path, str]:
+    """Get the encoders that runs of the rows still need, each once; why a row cannot be run, by its folder."""
+    missing: dict[str, str] = {}
+    found: set[str] = set()
+    needs: dict[Path, str] = {}
+    for row in rows:
+        config = row.plan.config.encoder
+        if config.kind == "none" or len(row.complete) == len(row.wanted):
+            continue
+        if config.name not in found and config.name not in missing:
+            try:
+                find_encoder(config.name)
+                found.add(config.name)
+            except RelatumError as error:
+                missing[config.name] = str(error)
+                say(str(error))
+        if config.name in missing:
+            needs[row.folder.path] = missing[config.name]
+    return needs
+
+
+def _interleave(queues: Sequence[Sequence[tuple[PlannedRow, PlannedRun]]]) -> list[tuple[PlannedRow, PlannedRun]]:
+    """The first of every queue, then the second of every queue, and so on."""
+    longest = max(map(len, queues), default=0)
+    return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
+
+
+def _greediest(rows: Sequence[PlannedRow]) -> PlannedRow:
+    """The row whose settings say that one run must go ahead, where there is such a one."""
+    disk = [row for row in rows if row.plan.config.encoder.cache == "disk"]
+    return (disk or list(rows))[0]

@@ -1,0 +1,107 @@
+"""From a row of a table to the settings of its runs, as `relatum train` takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from relatum.config import Config, load_config, trace_config
+from relatum.config.toml import to_toml
+from relatum.encoders.resolve import expand_user
+from relatum.errors import RelatumError
+from relatum.experiments.configs import PRESET, config_file
+from relatum.experiments.corpora import Corpus, Places
+from relatum.experiments.tables import Row
+
+PAPER_STEPS = 20_000
+"""The updates behind the published numbers."""
+_BARE = re.compile(r"(?!(?:true|false|inf|nan|unset)$)[A-Za-z/.~][\w./~-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run of a row is started with, but for its data, seed and folder."""
+
+    file: Path
+    overrides: tuple[str, ...]
+    config: Config
+
+    def arguments(self) -> list[str]:
+        """As words of a command line."""
+        return ["--config", str(self.file), *(word for one in self.overrides for word in ("--set", one))]
+
+
+def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Settings:
+    """The first file of a row; what its other files and that of the corpus change are overrides, before those given."""
+    first, *others = row.configs or (corpus.config,)
+    # What a row sets is what the table is about: it stands over what is usual for a corpus.
+    changes = [*_changes(corpus.config), *(change for name in (first, *others) for change in _changes(name))]
+    file = config_file(first)
+    wanted = _effective([*changes, *row.settings])
+    given = {change.partition("=")[0]: change for change in _changes(first)}
+    own = [change for key, change in wanted.items() if given.get(key) != change]
+    every = (*own, *overrides)
+    return Settings(file, every, load_config(file, every))
+
+
+def user_overrides(
+    steps: int | None, encoder: str | None, given: Sequence[str], places: Places, preset: Config
+) -> list[str]:
+    """What the user asks of all rows: a length, with warm-up and evaluations in proportion; an encoder; settings.
+
+    Word vectors that the preset names and that are not there are looked for beside the corpora. A frozen encoder is not
+    stored with every one of the many models.
+    """
+    overrides = (
+        [] if any(one.replace(" ", "").startswith("encoder.store=") for one in given) else ["encoder.store=name"]
+    )
+    if steps is not None:
+        parts = {"steps": steps, "warmup_steps": max(1, steps // 20), "evaluate_every": max(1, steps // 40)}
+        overrides += [f"training.{key}={value}" for key, value in parts.items()]
+    if encoder is not None:
+        overrides.append(override("encoder.name", encoder))
+    if not any(re.match(r"\s*words(\.path)?\s*=", one) for one in given):
+        overrides += _word_vectors(places, preset)
+    return [*overrides, *given]
+
+
+def override(key: str, value: object) -> str:
+    """A setting as `--set` takes it."""
+    if value is None:
+        return f"{key}=unset"
+    text = value if isinstance(value, str) and _BARE.fullmatch(value) else to_toml(value)
+    return f"{key}={text}"
+
+
+def _word_vectors(places: Places, preset: Config) -> list[str]:
+    name = preset.words.path
+    if name is None or expand_user(name).exists():
+        return []
+    found = places.word_vectors(name)
+    if found is None:
+        raise RelatumError(
+            f"the paper's preset has the word vectors {name}, which are neither here nor beside the corpora; get GloVe "
+            "(glove.6B.zip) and pass --set words.path=FILE, or do without by --set words.path=unset"
+        )
+    return [override("words.path", str(found.absolute()))]
+
+
+@cache
+def _changes(name: str) -> tuple[str, ...]:
+    """What a file, and those it extends, set otherwise than the preset."""
+    _, preset = trace_config(config_file(PRESET))
+    _, settings = trace_config(config_file(name))
+    changed = (
+        override(key, setting.value)
+        for key, setting in settings.items()
+        if key not in preset or preset[key].value != setting.value
+    )
+    return tuple(changed)
+
+
+def _effective(changes: Sequence[str]) -> dict[str, str]:
+    """The last change of each key, in the order in which keys first occur."""
+    return {change.partition("=")[0]: change for change in changes}

@@ -1,0 +1,1 @@
+"""Extractions and attention as HTML and SVG that need nothing else."""

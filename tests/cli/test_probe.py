@@ -1,0 +1,134 @@
+"""`relatum probe` and `relatum attention` from the command line, with a model that comes along."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from relatum.cli.app import app
+from relatum.errors import DataError, RelatumError
+
+TEXT = "Lee Harvey Oswald killed John F. Kennedy in Dallas on Friday."
+
+
+def run(*arguments: str | Path, status: int = 0) -> Result:
+    """Run the command; errors meant for the user are raised, as `relatum.cli.app` catches them."""
+    result = CliRunner().invoke(app, [*map(str, arguments), "--device", "cpu"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == status, result.output
+    return result
+
+
+def run_json(*arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "--json").stdout)
+    return found
+
+
+def test_text_shows_what_each_layer_says_and_changes() -> None:
+    lines = run("probe", TEXT).stdout.splitlines()
+    rows = {tuple(re.split(r"\s{2,}", line.strip()))[:2]: line for line in lines}
+    assert rows["Lee Harvey Oswald", "Peop"].split()[-2:] == ["+", "1.00"]
+    assert rows["Lee Harvey Oswald", "Kill"].split()[-2:] == ["+", "1.00"]
+    assert rows["Lee", "Peop"].split()[-1] == "−"
+    assert rows["Dallas", "Loc"].split()[-1] == "1.00"
+    assert "+" not in rows["Dallas", "Loc"]
+
+
+def test_json_of_a_text_is_what_extract_finds_at_last() -> None:
+    record = run_json("probe", TEXT)
+    extracted = json.loads(run("extract", TEXT, "--format", "json").stdout)
+    (text,) = record["texts"]
+    (sentence,) = text["sentences"]
+    assert text["text"] == TEXT
+    assert {key: sentence["layers"][-1][key] for key in ("entities", "relations")} == {
+        key: extracted[key] for key in ("entities", "relations")
+    }
+    assert "attention" not in sentence
+    assert len(run_json("probe", TEXT, "--tables")["texts"][0]["sentences"][0]["attention"]) == 3
+
+
+def test_texts_of_a_file_are_probed_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"id": "a", "text": "Mara left."}\n{"id": "b", "text": " "}\n', encoding="utf-8")
+    record = run_json("probe", "--input", path)
+    assert [(text["id"], len(text["sentences"])) for text in record["texts"]] == [("a", 1), ("b", 0)]
+    shown = run("probe", "--input", path).stdout
+    assert "no words" in shown
+    path.write_text("not JSON\n", encoding="utf-8")
+    with pytest.raises(DataError, match="JSON"):
+        run("probe", "--input", path)
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(RelatumError, match="there are no texts in it"):
+        run("probe", "--input", path)
+
+
+def test_corpus_shows_scores_by_layer_that_end_with_those_of_evaluate(examples_folder: Path) -> None:
+    record = run_json("probe", "--data", examples_folder / "news")
+    scores = json.loads(run("evaluate", "news", examples_folder / "news", "--part", "dev", "--json").stdout)
+    assert [layer["layer"] for layer in record["layers"]] == [1, 2, 3]
+    last = record["layers"][-1]
+    assert last["scores"] == {task: scores[task] for task in ("entities", "relations", "relations_strict")}
+    for task in ("entities", "relations_strict"):
+        changes, support = last["changes"][task], last["scores"][task]["micro"]["support"]
+        assert changes["right"] + changes["missed"] == support
+        right = changes["right"] - changes["lost"] + changes["found"]
+        assert right / support == pytest.approx(last["scores"][task]["micro"]["recall"])
+        assert changes["corrected"] > changes["broken"]
+    shown = run("probe", "--data", examples_folder / "news").stdout
+    assert f"news: {record['sentences']} sentences" in shown
+    assert f"{100 * last['scores']['relations_strict']['micro']['f1']:.2f}" in shown
+    changes = last["changes"]["entities"]
+    assert f"{changes['found']} of {changes['missed']}" in shown
+
+
+def test_types_that_the_model_does_not_know_are_named(examples_folder: Path) -> None:
+    result = run("probe", "--data", examples_folder / "drugs", "--json")
+    assert "news does not know these types" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("probe", TEXT, "--data", "x"), "leave one out"),
+        (("probe", TEXT, "--tables"), "add --json"),
+        (("attention",), "give DATA"),
+        (("attention", "x", "--text", TEXT), "give DATA"),
+        (("attention", "--text", TEXT), "name a file"),
+        (("attention", "--text", TEXT, "--out", "x"), "--out is for the figures of DATA"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    assert message in run(*arguments, status=2).stderr.replace("\n", " ")
+
+
+def test_attention_of_a_corpus_is_printed_and_written(examples_folder: Path, tmp_path: Path) -> None:
+    out, html, bertviz = tmp_path / "heads.json", tmp_path / "maps.html", tmp_path / "attention.json"
+    data = examples_folder / "news"
+    result = run("attention", data, "--out", out, "--html", html, "--bertviz", bertviz, "--show", "2", "--best", "2")
+    record = json.loads(out.read_text(encoding="utf-8"))
+    assert (record["model"], record["part"], len(record["heads"])) == ("news", "dev", 96)
+    of_network = [head for head in record["heads"] if head["of"] == "network"]
+    best = max(of_network, key=lambda head: head["average_precision"]["head to tail"])
+    assert f"layer {best['layer']}, head {best['head']}" in result.stdout
+    assert f"{100 * best['average_precision']['head to tail']:.2f}" in result.stdout
+    assert f"chance {100 * record['patterns']['entity']['chance']:.2f}" in result.stdout
+    sentences = json.loads(bertviz.read_text(encoding="utf-8"))["sentences"]
+    assert len(sentences) == 2
+    assert len(sentences[0]["tokens"]) == len(sentences[0]["attention"][0][0][0])
+    assert html.read_text(encoding="utf-8").count("ground truth") == 2 * 2 * 3
+
+
+def test_attention_of_a_text_is_exported(tmp_path: Path) -> None:
+    html, bertviz = tmp_path / "maps.html", tmp_path / "attention.json"
+    run("attention", "--text", TEXT, "--html", html, "--bertviz", bertviz)
+    (sentence,) = json.loads(bertviz.read_text(encoding="utf-8"))["sentences"]
+    assert sentence["tokens"][:3] == ["Lee", "Harvey", "Oswald"]
+    assert "what the model finds" in html.read_text(encoding="utf-8")
+    with pytest.raises(RelatumError, match="there are no words in it"):
+        run("attention", "--text", " ", "--html", html)

@@ -1,0 +1,116 @@
+"""`relatum reproduce`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from relatum.cli.app import app
+from relatum.errors import RelatumError
+from relatum.training.runs import parallel
+
+WORKER = Path(__file__).parents[1] / "experiments" / "fake_worker.py"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def deeds(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes runs pretend; sets what rows do, as row:deed."""
+    monkeypatch.delenv("RELATUM_DATA", raising=False)
+    monkeypatch.setattr(parallel, "WORKER", (str(WORKER),))
+    monkeypatch.setenv("FAKE_ROWS", "")
+    return lambda text: monkeypatch.setenv("FAKE_ROWS", text)
+
+
+@pytest.fixture
+def given(examples_folder: Path, tmp_path: Path) -> list[str]:
+    """What all calls have: a small corpus, a folder, one run."""
+    options = ["--corpus", str(examples_folder / "news"), "--out", str(tmp_path / "out"), "--runs", "1"]
+    return [*options, "--set", "words.path=unset", "--device", "cpu", "--jobs", "2", "--dev"]
+
+
+def run(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_table_is_printed_in_every_form_and_again_from_its_record(given: list[str], tmp_path: Path) -> None:
+    first = run("5", *given)
+    assert first.exit_code == 0
+    assert "Layer-wise only" in first.stdout
+    assert "Ours: news, all-minilm-l6-v2, dev" in first.stdout
+    path = tmp_path / "out" / "table-5-news-all-minilm-l6-v2-dev.json"
+    assert f"wrote {path}" in first.stderr
+    record = json.loads(path.read_text())
+    assert record["command"].startswith("relatum reproduce 5 --corpus ")
+    assert record["command"].endswith("--jobs 2 --device cpu --dev")
+    assert json.loads(run("5", *given, "--format", "json").stdout) == record
+    assert run("5", *given, "--format", "markdown").stdout == path.with_suffix(".md").read_text()
+    text = run("5", *given, "--format", "csv").stdout
+    assert text == path.with_suffix(".csv").read_text()
+    assert len(list(csv.reader(io.StringIO(text)))) == 15
+    assert run("--render", path).stdout == first.stdout
+    assert run("--render", path, "--format", "markdown").stdout == path.with_suffix(".md").read_text()
+
+
+def test_dry_run_lists_commands_and_runs_nothing(given: list[str], tmp_path: Path) -> None:
+    result = run("3", *given, "--row", "diagonal", "--dry-run")
+    assert result.stdout.startswith("diagonal: NER on diagonal\n  0 of 1 runs are complete\n  relatum train ")
+    assert f"--config {ROOT / 'configs/ablations/diagonal.toml'} --set encoder.store=name " in result.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_row_that_fails_is_named_and_the_others_are_shown(deeds: Callable[[str], None], given: list[str]) -> None:
+    deeds("layer-only:fail")
+    result = run("5", *given)
+    assert result.exit_code == 1
+    assert "layer-only failed: the moon is full over layer-only" in result.stderr
+    assert "give the same command again" in result.stderr
+    assert "0 (failed)" in result.stdout
+    deeds("")
+    again = run("5", *given)
+    assert again.exit_code == 0
+    assert again.stderr.count("begun") == 1
+
+
+def test_tables_of_a_page_are_made_anew(given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("5", *given, "--row", "default")
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n<!-- table: out/table-5-news-all-minilm-l6-v2-dev.json -->\n<!-- end of table -->\nEnd\n")
+    run("--into", page)
+    assert "| Bidirectional (default) | 89.5 |" in page.read_text()
+    assert page.read_text().endswith("<!-- end of table -->\nEnd\n")
+
+
+def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:
+    assert "give the number of a TABLE" in run().stderr
+    with pytest.raises(RelatumError, match="there is no Table 7 to make"):
+        run("7", *given)
+    with pytest.raises(RelatumError, match="no such file; name a JSON file"):
+        run("--render", tmp_path / "none.json")
+    (tmp_path / "other.json").write_text('{"rows": []}')
+    with pytest.raises(RelatumError, match="not the record of a table"):
+        run("--render", tmp_path / "other.json")
+    (tmp_path / "other.json").write_text("nonsense")
+    with pytest.raises(RelatumError, match="not valid JSON"):
+        run("--render", tmp_path / "other.json")
+
+
+def test_tables_in_the_documents_are_those_of_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    from relatum.experiments.blocks import files_of, fill
+    from relatum.experiments.record import read_record
+    from relatum.experiments.rendering import to_markdown
+
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert all(name.startswith("results/") for name in files_of(page))
+    assert fill(page, lambda name: to_markdown(read_record(Path(name)))) == page

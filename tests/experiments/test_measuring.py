@@ -1,0 +1,76 @@
+"""A table of real runs, tiny ones: gold entities, and a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from relatum.experiments.making import make_table
+from relatum.experiments.measuring import GOLD_SCORES
+from relatum.experiments.selection import Request
+from relatum.training.folder import RunFolder
+
+from .conftest import TINY
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.slow
+def test_gold_entities_are_given_to_models_that_were_trained_without(news: Path, tmp_path: Path) -> None:
+    wanted = Request(
+        3,
+        (str(news),),
+        rows=("default",),
+        n_runs=1,
+        with_test=False,
+        steps=2,
+        overrides=(*TINY, "model.n_layers=1"),
+    )
+    made = make_table(wanted, tmp_path, device="cpu", jobs=1)
+    assert made.record["complete"] is True
+    (default,) = made.record["rows"]
+    run = tmp_path / "runs" / default["folder"] / "seed-0"
+    scores = json.loads((run / GOLD_SCORES).read_text())
+    assert list(scores) == ["dev"]
+    assert scores["dev"]["entities"]["micro"]["f1"] == 1.0, "the gold entities were not given"
+    assert default["measured"]["re_gold"]["mean"] == 100 * scores["dev"]["relations"]["micro"]["f1"]
+    result = json.loads((run / "result.json").read_text())
+    assert result["test"] is None
+    assert result["data"]["parts"]["test"]["sentences"] == 0
+
+
+@pytest.mark.slow
+def test_table_goes_on_after_its_process_was_killed(news: Path, tmp_path: Path) -> None:
+    settings = (*TINY, "model.n_layers=1", "training.evaluate_every=50")
+    overrides = [word for one in settings for word in ("--set", one)]
+    command = ["reproduce", "5", "--corpus", str(news), "--row", "default", "--runs", "1", "--steps", "200", "--dev"]
+    command += ["--out", str(tmp_path / "out"), "--device", "cpu", "--jobs", "1", *overrides]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "relatum", *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 60
+    while not (logs := list((tmp_path / "out").glob("runs/*/seed-0/log.jsonl"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    run = logs[0].parent
+    assert not (run / "result.json").exists()
+    record = RunFolder(run).read()
+    wanted = Request(5, (str(news),), rows=("default",), n_runs=1, with_test=False, steps=200, overrides=settings)
+    made = make_table(wanted, tmp_path / "out", device="cpu", jobs=1)
+    assert made.record["complete"] is True
+    assert made.record["rows"][0]["folder"] == run.parent.name
+    assert RunFolder(run).read() == record
+    steps = [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()]
+    assert steps == sorted(set(steps)), "evaluations were made twice"
+    assert steps[-1] == 200
