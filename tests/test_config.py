@@ -624,7 +624,7 @@ def test_documentation_lists_exactly_the_keys_there_are() -> None:
 
 def test_documentation_examples_load_and_fail_as_they_say() -> None:
     text = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    write("conll04.toml", (ROOT / "configs/conll04.toml").read_text())
+    write("paper/conll04.toml", (ROOT / "configs/paper/conll04.toml").read_text())
     blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 3
     for number, block in enumerate(blocks):

@@ -72,9 +72,9 @@ def test_scores_are_those_of_the_training(trained: Path, examples_folder: Path) 
     record = json.loads((trained / "result.json").read_text())
     news = examples_folder / "news"
     assert record["test"]["entities"]["micro"]["f1"] > 0
-    assert run_json(trained / "model", news) == record["test"]
-    assert run_json(trained / "model", news, "--part", "dev") == record["dev"]
-    assert run_json(trained / "model", news / "dev.jsonl") == record["dev"]
+    confidence = {part: measured["after"] for part, measured in record["confidence"]["parts"].items()}
+    for part, arguments in (("test", [news]), ("dev", [news, "--part", "dev"]), ("dev", [news / "dev.jsonl"])):
+        assert run_json(trained / "model", *arguments) == {**record[part], "confidence": confidence[part]}
 
 
 def test_table_names_model_and_data(trained: Path, examples_folder: Path) -> None:
@@ -98,7 +98,29 @@ def test_predictions_are_written_and_have_the_same_scores(trained: Path, example
     gold = [from_words(example.id, [example.sentence.words], example.gold) for example in examples]
     assert [document.id for document in predicted] == [document.id for document in gold]
     pairs = [(own.annotation, its.annotation) for own, its in zip(gold, predicted, strict=True)]
-    assert score(pairs).to_dict() == found
+    assert score(pairs).to_dict() == {task: found[task] for task in ("entities", "relations", "relations_strict")}
+
+
+def test_calibration_error_is_shown_and_thresholds_where_asked_for(trained: Path, examples_folder: Path) -> None:
+    found = run_json(trained / "model", examples_folder / "news")["confidence"]
+    plain, rows = (run(trained / "model", examples_folder / "news", *more).stdout for more in ((), ("--by-threshold",)))
+    line = (
+        f"Expected calibration error, %: Entities {100 * found['entities']['ece']:.2f} ({found['entities']['n']} found)"
+    )
+    assert line in plain
+    assert line in rows
+    assert "by threshold" not in plain
+    shown = rows.partition("Entities by threshold")[2].partition("Relations")[0]
+    for row in found["entities"]["thresholds"]:
+        numbers = [f"{100 * row[key]:.2f}" for key in ("recall", "f1")]
+        assert any(
+            words[1:2] == [str(row["n"])] and words[3:] == numbers for words in map(str.split, shown.splitlines())
+        )
+
+
+def test_confidence_of_given_entities_is_not_measured(trained: Path, examples_folder: Path) -> None:
+    found = run_json(trained / "model", examples_folder / "news", "--gold-entities")["confidence"]
+    assert (found["entities"]["n"], found["entities"]["ece"]) == (0, None)
 
 
 def test_gold_entities_are_given_to_the_model(trained: Path, examples_folder: Path) -> None:

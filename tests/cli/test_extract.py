@@ -21,7 +21,7 @@ from relatum.data.json_files import json_lines
 from relatum.data.problems import Problems
 from relatum.data.records import Record
 from relatum.errors import DataError, RelatumError
-from relatum.extractor.html import page
+from relatum.extractor.drawing.html import page
 from relatum.extractor.result import Extraction
 from relatum.types import Annotation, Entity, Relation, Span
 
@@ -36,7 +36,7 @@ OnProgress = Callable[[int, int], None]
 class FakeExtractor:
     """Knows some words, and relates the first to all others with the score 0.6; a sentence is a line."""
 
-    loaded: tuple[str, str] | None = None
+    loaded: tuple[object, str] | None = None
     limits: tuple[object, ...] = ()
     reads_ahead = 3
 
@@ -486,3 +486,8 @@ def test_precision_and_limits_that_there_are_not_are_refused(option: tuple[str, 
     assert result.exit_code == 2
     assert option[0] in result.output
     assert FakeExtractor.loaded is None
+
+
+def test_several_models_are_read_with_as_one() -> None:
+    assert run("--with", "second", "--model", "first", "--with", "third", TEXT).exit_code == 0
+    assert FakeExtractor.loaded == (["first", "second", "third"], "auto")

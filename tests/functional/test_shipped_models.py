@@ -5,8 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from relatum.extractor.extractor import Extractor, shipped_models
+from relatum.kernels.backend import use_backend
+from relatum.kernels.encoder.cpu import is_available
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,24 @@ def test_models_that_come_with_relatum_are_news_and_drugs() -> None:
 )
 def test_news_finds_each_of_its_relations(news: Extractor, text: str, expected: tuple[str, str, str]) -> None:
     assert expected in triples(news, text)
+
+
+def test_features_come_late_only_where_the_network_can_wait_for_them(news: Extractor) -> None:
+    sentences = [["Tomas", "Havel", "lives", "in", "Prague"], ["He", "slept"]]
+    with torch.inference_mode():
+        wanted, late = news.model.inputs(sentences), news.model.inputs(sentences, late=True)
+        assert wanted.encode is None
+        assert news.model.inputs(sentences, late=True, n_words=7).encode is None
+        with use_backend("wavefront"):
+            assert news.model.inputs(sentences, late=True).encode is None
+        if not is_available():
+            pytest.skip("there is no compiled code here")
+        assert late.encode is not None
+        late.encode()
+    for one, two in ((late.vectors, wanted.vectors), (late.attention_maps, wanted.attention_maps)):
+        assert one is not None
+        assert two is not None
+        assert torch.equal(one, two)
 
 
 def test_drugs_finds_effects_and_what_caused_them() -> None:

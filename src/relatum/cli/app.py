@@ -12,7 +12,26 @@ import sys
 import typer
 
 from relatum._version import __version__
-from relatum.cli import compare, config, convert, doctor, evaluate, extract, init, inspect, score, split, train, tune
+from relatum.cli import (
+    attention,
+    calibrate,
+    compare,
+    config,
+    convert,
+    doctor,
+    encoder,
+    evaluate,
+    extract,
+    init,
+    inspect,
+    probe,
+    reproduce,
+    score,
+    serve,
+    split,
+    train,
+    tune,
+)
 from relatum.errors import RelatumError
 
 app = typer.Typer(
@@ -40,16 +59,22 @@ def _options(
 
 
 app.command("extract")(extract.extract)
+app.command("serve")(serve.serve)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 app.command("compare")(compare.compare)
+app.command("probe")(probe.probe)
+app.command("attention")(attention.attention)
+app.command("reproduce")(reproduce.reproduce)
 app.command("convert")(convert.convert)
 app.command("inspect")(inspect.inspect)
 app.command("split")(split.split)
 app.command("score")(score.score)
 app.add_typer(config.app)
+app.add_typer(encoder.app)
 app.command("doctor")(doctor.doctor)
 
 

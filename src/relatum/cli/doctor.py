@@ -24,6 +24,7 @@ EXTRAS = (
     ("train", "accelerate", "training by several processes, and trackers"),
     ("train", "matplotlib", "learning curves as a picture"),
     ("tune", "optuna", "relatum tune"),
+    ("web", "fastapi", "relatum serve"),
 )
 
 

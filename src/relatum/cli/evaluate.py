@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Precision
+from relatum.cli.errors import Errors, Report, Train, Worst
+from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precision
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model, or the name of one.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Annotated data: a folder of parts, or a file.")],
+    others: Others = None,
+    ensemble: Annotated[
+        bool,
+        typer.Option("--ensemble", help="MODEL is a folder of relatum train --runs: read with all its models as one."),
+    ] = False,
     part: Annotated[str, typer.Option(metavar="NAME", help="The part of a folder to score on.")] = "test",
     from_: DataFormat = None,
     gold_entities: Annotated[
@@ -31,6 +37,13 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what was found, sentence by sentence, as relatum JSONL.")
     ] = None,
+    errors: Errors = False,
+    worst: Worst = None,
+    train: Train = None,
+    page: Report = None,
+    by_threshold: Annotated[
+        bool, typer.Option("--by-threshold", help="Show precision, recall and F1 where low scores are left out.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as relatum score does.")] = False,
     device: Device = None,
     precision: Precision = "fp32",
@@ -48,19 +61,30 @@ def evaluate(
     """Let a model read annotated sentences, and score what it finds.
 
     Sentences and words are those of DATA, or are split as in training. Annotations that no sentence-wise model can
-    find are treated as in training; what is left out is counted and said. --json is described in relatum score --help.
+    find are treated as in training; what is left out is counted and said. The expected calibration error says how far
+    the scores beside what is found are from the share of it that is right. --json is described in relatum score --help;
+    here it also has "confidence": {TASK: {"n", "ece", "reliability", "thresholds"}} of entities and relations_strict.
     """
     import json
 
     from relatum.cli.console import printable, results, say
+    from relatum.cli.errors import ErrorReader, wants_errors, write_report
+    from relatum.evaluation.errors.analysis import analyse
+    from relatum.evaluation.errors.sentences import pair_examples
     from relatum.evaluation.report import make_report
-    from relatum.evaluation.tables import show_scores
+    from relatum.evaluation.tables import show_confidence, show_scores
     from relatum.extractor.extractor import Extractor
     from relatum.training.corpus import load_part
+    from relatum.training.runs.models import runs_models
 
-    extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells)
+    with_errors = wants_errors(errors, worst, train)
+    names = [*(runs_models(Path(model), say) if ensemble else [model]), *(others or ())]
+    extractor = Extractor.from_pretrained(
+        names[0] if len(names) == 1 else names, device, precision, batch_size, max_cells
+    )
     config = extractor.model.config
     changed = {key: value for key, value in (("overlaps", overlaps), ("crossing", crossing)) if value is not None}
+    reader = ErrorReader(data, part, train, from_, config.text) if with_errors else None
     settings = config.model_copy(update={"data": config.data.model_copy(update=changed)})
     examples, remarks = load_part(data, part, settings, from_)
     for remark in remarks:
@@ -79,12 +103,27 @@ def evaluate(
         _write(out, examples, predictions)
     pairs = [(example.gold, found.found) for example, found in zip(examples, predictions, strict=True)]
     macro_over = "all" if unknown and config.evaluation.macro_over == "schema" else config.evaluation.macro_over
-    report = make_report([pairs], schema, macro_over, bootstrap, seed)
+    report = make_report([pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given_spans)
+    analysis = reader and reader.analyse(pair_examples(examples, predictions), schema)
+    title = model if len(names) == 1 else f"{len(names)} models as one ({model}{' and others' if others else ''})"
+    if page is not None:
+        from relatum.extractor.inside.losses import sentence_losses
+
+        # Models that read as one have no loss of their own.
+        losses = sentence_losses(extractor, examples, not given_spans) if len(names) == 1 else None
+        whole = analysis or analyse(pair_examples(examples, predictions), schema)
+        heading = f"Errors of {title} on {data}" + (f", {part}" if data.is_dir() else "")
+        write_report(page, whole, report.systems[0].scores, heading, losses, given_spans)
     if as_json:
-        print(json.dumps(report.to_dict(), indent=2))
+        added = {"errors": analysis.to_dict(worst or 0)} if analysis else {}
+        print(json.dumps({**report.to_dict(), **added}, indent=2))
         return
-    print(printable(f"{model}: {len(examples):,} sentences of {data}"))
+    print(printable(f"{title}: {len(examples):,} sentences of {data}"))
     show_scores(results(), report.systems[0].scores, report.systems[0].intervals, given_spans)
+    if report.systems[0].confidence is not None:
+        show_confidence(results(), report.systems[0].confidence, by_threshold)
+    if reader and analysis:
+        reader.show(analysis, worst)
 
 
 def _write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relatum.cli.options import BatchSize, MaxCells, Precision
+from relatum.cli.options import BatchSize, MaxCells, Others, Precision
 from relatum.cli.progress import count_sentences
 from relatum.cli.sources import find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
@@ -26,6 +26,7 @@ def extract(
     model: Annotated[
         str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of one.")
     ] = "news",
+    others: Others = None,
     input: Annotated[
         Path | None,
         typer.Option(
@@ -84,7 +85,9 @@ def extract(
     from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for
 
     problems = Problems()
-    extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells)
+    extractor = Extractor.from_pretrained(
+        [model, *others] if others else model, device, precision, batch_size, max_cells
+    )
 
     def found(on_progress: Callable[[int, int], None]) -> Iterator[Extraction]:
         yield from _run(extractor, source.read(problems), threshold, on_progress)

@@ -21,6 +21,14 @@ MaxCells = Annotated[
         help="The most table cells in a batch, which memory grows with; as the model says if not given.",
     ),
 ]
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="MODEL",
+        help="Another model of the same labels, to read with as one: the mean of their probabilities; may be repeated.",
+    ),
+]
 DataFormat = Annotated[
     str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
 ]

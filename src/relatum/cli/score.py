@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relatum.cli.config import ConfigFile, Override
+from relatum.cli.errors import Errors, Report, Train, Worst
 
 if TYPE_CHECKING:
     from relatum.data.problems import Problems
@@ -45,6 +46,10 @@ def score(
         typer.Option(min=1, metavar="N", help="Give 95% intervals, from N resamples of the documents."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the resamples and swaps.")] = 0,
+    errors: Errors = False,
+    worst: Worst = None,
+    train: Train = None,
+    page: Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as described above.")] = False,
     config: ConfigFile = None,
     override: Override = None,
@@ -66,19 +71,31 @@ def score(
     "seed", and for each task "micro" and "macro", each with the F1 of "a" and "b", their "difference" (b minus a), its
     "interval" (paired bootstrap) and "p" (two-sided, approximate randomisation over documents), from N or else 1000
     resamples and as many swaps.
+
+    With --errors each system has one more key, "errors": "entities" and "relations_strict", each with the "kinds" of
+    error and the micro F1 if each alone were mended ("f1_if_mended"), "types" and "confusion"; "breakdowns" by length
+    and more; and with --worst, "worst": the sentences with most errors.
     """
     import json
 
     from relatum.cli.console import printable, say
+    from relatum.cli.errors import ErrorReader, wants_errors, write_report
     from relatum.config import load_config
+    from relatum.data.splitting import make_splitter
+    from relatum.evaluation.errors.analysis import analyse
     from relatum.evaluation.report import make_report
     from relatum.schema import Schema
 
-    settings = load_config(config, override or []).evaluation
+    with_errors = wants_errors(errors, worst, train)
+    if page is not None and other is not None:
+        raise typer.BadParameter("--report is of one system; give PREDICTED alone")
+    whole_config = load_config(config, override or [])
+    settings = whole_config.evaluation
     given_spans = gold_entities or settings.entities == "gold"
     labels = Schema.load(schema) if schema else None
     paths = [predicted] if other is None else [predicted, other]
-    systems = _read_pairs(gold, paths, from_, predicted_from or from_)
+    reader = ErrorReader(gold, None, train, from_, whole_config.text) if with_errors else None
+    systems = _read_pairs(gold, paths, from_, predicted_from or from_, with_errors or page is not None)
     if given_spans:
         _demand_gold_spans(dict(zip(paths, systems, strict=True)))
     annotations = [[(own.annotation, its.annotation) for own, its in pairs.documents] for pairs in systems]
@@ -87,8 +104,17 @@ def score(
         unknown = [label for label in system.scores.relations.types if labels and label not in labels.relation_names]
         if unknown:
             say(f"{schema} lacks relation types of {gold} and {path}, taken as directed: {', '.join(unknown)}")
+    analyses = [reader.analyse(pairs.documents, labels) for pairs in systems] if reader else []
+    if page is not None:
+        splitter = make_splitter(whole_config.text.words, whole_config.text.sentences)
+        whole = analyses[0] if analyses else analyse(systems[0].documents, labels, None, splitter)
+        title = f"Errors of {predicted} against {gold}"
+        write_report(page, whole, report.systems[0].scores, title, given_spans=given_spans)
     if as_json:
-        print(json.dumps(report.to_dict(), indent=2))
+        record = report.to_dict()
+        for own, analysis in zip([record] if other is None else [record["a"], record["b"]], analyses, strict=False):
+            own["errors"] = analysis.to_dict(worst or 0)
+        print(json.dumps(record, indent=2))
         return
 
     from relatum.cli.console import results
@@ -96,20 +122,24 @@ def score(
 
     console = results()
 
-    for path, pairs, system in zip(paths, systems, report.systems, strict=True):
+    for number, (path, pairs, system) in enumerate(zip(paths, systems, report.systems, strict=True)):
         print(printable(f"{path}: {len(pairs.documents):,} documents, matched with those of {gold} by {pairs.by}"))
         show_scores(console, system.scores, system.intervals, given_spans)
+        if reader:
+            reader.show(analyses[number], worst)
     if report.comparison:
         show_comparison(console, report.comparison, printable(str(predicted)), printable(str(other)), given_spans)
 
 
-def _read_pairs(gold: Path, paths: list[Path], gold_format: str | None, format: str | None) -> list[Pairs]:
+def _read_pairs(
+    gold: Path, paths: list[Path], gold_format: str | None, format: str | None, keep_words: bool
+) -> list[Pairs]:
     from relatum.cli.console import warn_about
     from relatum.data.problems import Problems
     from relatum.evaluation.pairing import pair_documents
 
     problems = Problems()
-    gold_documents = _read(gold, gold_format, problems)
+    gold_documents = _read(gold, gold_format, problems, keep_words)
     predicted = [_read(path, format, problems) for path in paths]
     problems.raise_if_any("Mend these records first: leaving them out would change the scores.")
     warn_about(problems)
@@ -119,7 +149,7 @@ def _read_pairs(gold: Path, paths: list[Path], gold_format: str | None, format: 
     ]
 
 
-def _read(path: Path, format_name: str | None, problems: Problems) -> list[Document]:
+def _read(path: Path, format_name: str | None, problems: Problems, keep_words: bool = False) -> list[Document]:
     from relatum.cli.console import say, watch
     from relatum.data.corpus import open_corpus
     from relatum.errors import RelatumError
@@ -130,7 +160,7 @@ def _read(path: Path, format_name: str | None, problems: Problems) -> list[Docum
         say(f"skipped {name}: {reason}")
     # Scores need no words, and words take most of the memory.
     documents = [
-        Document(document.id, document.text, document.annotation)
+        document if keep_words else Document(document.id, document.text, document.annotation)
         for part in corpus.parts
         for document in watch(part.read(problems), part.name)
     ]

@@ -80,8 +80,7 @@ def _standard_input() -> Source:
 
     if sys.stdin is None or sys.stdin.isatty():
         raise typer.BadParameter(
-            'there is no text; give it as an argument (relatum extract "…"), name a file or folder with --input, or '
-            "pipe it in"
+            "there is no text; give it as an argument in quotes, name a file or folder with --input, or pipe it in"
         )
     data = sys.stdin.buffer.read().removeprefix(codecs.BOM_UTF8)
     if _begins_with_record(data):

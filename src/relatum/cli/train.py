@@ -209,7 +209,7 @@ def _resume(run: Path, device: str | None) -> RunResult:
 
     record = RunFolder(run).read()
     fold = None if record.fold is None else FoldChoice.parse(record.fold)
-    loaded = load_training_data(Path(record.data), record.config, record.format, fold)
+    loaded = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
     return _run(loaded, record, run, device or record.device, resume=True)
 
 

@@ -57,7 +57,7 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
     if format == "table":
         _print_tables(extractions, out, source)
     elif format == "html":
-        from relatum.extractor.html import page_parts
+        from relatum.extractor.drawing.html import page_parts
 
         shown = (extraction if source.many else extraction.with_id("") for extraction in extractions)
         parts = page_parts(shown, source.where if source.many else "Entities and relations")

@@ -105,7 +105,8 @@ class EncoderConfig(Section):
     )
     name: str = Field(
         default="all-minilm-l6-v2",
-        description="The encoder: one that comes with relatum, a folder, or a name on the model hub.",
+        description="The encoder: one that comes with relatum or was fetched (relatum encoder), a folder, or a name on "
+        "the model hub.",
     )
     n_layers: Positive = Field(
         default=4, description="How many of its last layers are averaged into the vector of a piece."
@@ -258,6 +259,16 @@ class DecodingConfig(Section):
         default="no-relation",
         description="What the tags of the opposite direction count for when a pair is decided: no relation, as behind "
         "the published numbers, or nothing, as the text says.",
+    )
+    entities: Literal["rules", "viterbi"] = Field(
+        default="rules",
+        description="How the tags of words are chosen: each by itself, and then read by rules, as behind the published "
+        "numbers; or all together, the likeliest of the sequences in which every entity has tags of one type.",
+    )
+    constraints: Literal["none", "schema"] = Field(
+        default="none",
+        description="What a relation may connect: anything, or only types of entities that it connects in the schema, "
+        "which is learned from train where no file of labels is given.",
     )
 
 

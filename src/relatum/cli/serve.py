@@ -1,0 +1,133 @@
+"""`relatum serve`: a local web page and an HTTP interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from relatum.cli.options import MaxCells, Precision
+
+DEFAULT = "news"
+
+
+def serve(
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="[NAME=]NAME_OR_PATH",
+            help="A model that comes with relatum, or the folder of one; may be repeated, and the first one is the "
+            "default. All that come with relatum if not given.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="0 is any free one.")] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            envvar="RELATUM_TOKEN",
+            show_envvar=True,
+            help="What requests must carry as a bearer token. Others on the machine may see options; not so the "
+            "environment.",
+        ),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where the models run.")] = "auto",
+    precision: Precision = "fp32",
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Sentences read at once; as suits the device if not given."),
+    ] = None,
+    max_cells: MaxCells = None,
+    readers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Batches read at once; as suits the device if not given."),
+    ] = None,
+    max_bytes: Annotated[int, typer.Option(min=1, metavar="N", help="The most bytes of a request.")] = 262_144,
+    max_sentences: Annotated[int, typer.Option(min=1, metavar="N", help="The most sentences of a request.")] = 1000,
+    max_seconds: Annotated[float, typer.Option(min=0.001, metavar="N", help="The most time for a request.")] = 30.0,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, metavar="N", help="The most sentences that wait for a model; more are refused.")
+    ] = 4000,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Let pages from there, such as https://example.org, ask; may be repeated."),
+    ] = None,
+) -> None:
+    """Serve a page to try models out in a browser, and an HTTP interface.
+
+    It listens on this machine only, unless --host says otherwise. Texts are neither stored nor logged. Ctrl-C stops it
+    when the requests that it has accepted are answered; a second one stops it at once.
+    """
+    from relatum.cli.console import say
+    from relatum.errors import MissingExtraError, RelatumError
+
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("relatum serve", "web") from None
+    from relatum.web.limits import Limits
+
+    if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
+        raise RelatumError("--token: expected a word of visible ASCII characters, such as 32 random letters and digits")
+    limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
+    from relatum.web.server import Server, address_of, bind, is_local
+
+    with bind(host, port) as listener:  # before the models are loaded, which takes longer
+        if token is None and not is_local(listener):
+            say(f"anybody who reaches {address_of(listener)} can use the models; set RELATUM_TOKEN to ask for a token")
+        from relatum.extractor.extractor import Extractor, shipped_models
+        from relatum.web.app import make_app
+        from relatum.web.served import ServedModel
+
+        served = []
+        for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
+            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells)
+            served.append(ServedModel(name, extractor, limits, batch_size, readers))
+        server = Server(make_app(served, limits, token, allow_origin or ()), max_seconds)
+        _log_requests()
+        address = address_of(listener)
+        listener.listen()  # whoever reads the next line may come before the server has started
+        say(f"serving {', '.join(one.name for one in served)} at {address} (Ctrl-C stops)")
+        if open_page:
+            import webbrowser
+
+            webbrowser.open(address)
+        server.run(sockets=[listener])
+    say("stopped")
+
+
+def name_models(given: list[str]) -> dict[str, str]:
+    """The names that models are served by: as given before a =, or else the last part of the path."""
+    from relatum.errors import RelatumError
+
+    named: dict[str, str] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not equals or Path(one).is_dir():
+            name, path = Path(one).resolve().name if Path(one).is_dir() else one, one
+        if not name or not name.isprintable():
+            raise RelatumError(f"--model {one}: expected a name before the =, such as --model mine=PATH")
+        if name in named:
+            raise RelatumError(
+                f"--model {one}: there is already one that is called {name!r} ({named[name]}); give it another name, "
+                f"such as --model other={path}"
+            )
+        named[name] = path
+    return named
+
+
+def _log_requests() -> None:
+    """One line for every request on standard error: what was asked for, not what was in it."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    for name, level in (("relatum.web", logging.INFO), ("uvicorn.error", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)

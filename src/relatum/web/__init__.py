@@ -1,0 +1,1 @@
+"""The server: HTTP in front of `Extractor`, and the page."""

@@ -1,0 +1,160 @@
+"""The HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.exceptions import HTTPException
+
+from relatum._version import __version__
+from relatum.web.body import answer_in_time, read_message
+from relatum.web.guard import Guard, State, refusal_response
+from relatum.web.limits import STATUS, Limits, Refusal
+from relatum.web.messages import (
+    ErrorResponse,
+    ExtractRequest,
+    ExtractResponse,
+    HealthResponse,
+    Message,
+    ModelsResponse,
+    ProbeRequest,
+    ProbeResponse,
+)
+from relatum.web.reference import reference_page
+from relatum.web.served import ServedModel
+from relatum.web.static_files import PageFiles
+
+STATIC = Path(__file__).parent / "static"
+
+
+def make_app(
+    models: Sequence[ServedModel],
+    limits: Limits | None = None,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    static: Path = STATIC,
+) -> FastAPI:
+    """An application that answers with these models, the first one where none is named.
+
+    Its `state.guard` says what it is doing, and can be told to accept nothing more.
+    """
+    limits, state = limits or Limits(), State()
+    named = {model.name: model for model in models}
+    files = PageFiles(static)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        for model in models:
+            model.start()
+        try:
+            yield
+        except asyncio.CancelledError:
+            return  # the server is stopped at once: nothing is waited for
+        state.accepting = False
+        for model in models:
+            model.queue.close()
+
+    app = FastAPI(
+        title="relatum",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        # Traces and records of errors quote requests; and no variable of the environment may send them elsewhere.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
+    )
+    app.state.guard = state
+
+    def find(name: str | None) -> ServedModel:
+        model = models[0] if name is None else named.get(name)
+        if model is None:
+            raise Refusal("not_found", f"model: there is none of that name; there are {', '.join(named)}")
+        return model
+
+    @app.post("/extract", **_described(ExtractRequest, ExtractResponse))
+    async def extract(request: Request) -> Response:
+        """Entities and relations of one text, or of several."""
+        asked = await read_message(request, ExtractRequest, limits)
+        model = find(asked.model)
+        results = await answer_in_time(request, model.extract(asked.all_texts, asked.threshold), limits)
+        return _json({"model": model.name, "results": results})
+
+    @app.post("/probe", **_described(ProbeRequest, ProbeResponse))
+    async def probe(request: Request) -> Response:
+        """What each layer of the model says of a sentence, and what its attention looks at."""
+        asked = await read_message(request, ProbeRequest, limits)
+        model = find(asked.model)
+        found = await answer_in_time(request, model.probe(asked.text, asked.sentence), limits)
+        return _json({"model": model.name, **found})
+
+    @app.get("/models", response_model=ModelsResponse)
+    async def list_models() -> Response:
+        """The models that this server answers with."""
+        return _json({"models": [{**one.info(), "default": one is models[0]} for one in models]})
+
+    @app.get("/health", response_model=HealthResponse)
+    async def health() -> Response:
+        """Whether the server answers, and how much there is to do."""
+        waiting = sum(model.queue.n_waiting for model in models)
+        return _json({"status": "ok", "version": __version__, "queue": waiting, "accepting": state.accepting})
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(reference_page(app.openapi()), media_type="text/html")
+
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def page(request: Request) -> Response:
+        return files.answer("index.html", request)
+
+    @app.api_route("/static/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def static_file(path: str, request: Request) -> Response:
+        return files.answer(path, request)
+
+    @app.exception_handler(Refusal)
+    async def refused(_request: Request, refusal: Refusal) -> Response:
+        return refusal_response(refusal)
+
+    @app.exception_handler(HTTPException)
+    async def not_there(_request: Request, error: HTTPException) -> Response:
+        code = {status: code for code, status in STATUS.items()}.get(error.status_code, "invalid")
+        message = {
+            "not_found": "there is nothing at this address; GET /docs lists what there is",
+            "not_allowed": "this address does not take this method; GET /docs lists what there is",
+        }
+        return refusal_response(Refusal(code, message.get(code, "the request cannot be read")))
+
+    state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
+    app.add_middleware(Guard, state=state, limits=limits, token=token, open_to_others=bool(origins))
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    return app
+
+
+def _json(content: object) -> Response:
+    body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+def _described(request: type[Message], response: type[Message]) -> dict[str, Any]:
+    """What the OpenAPI schema says of an address whose body we read by ourselves, to bound it."""
+    refusals = {STATUS[code]: {"model": ErrorResponse} for code in STATUS if code not in ("not_allowed", "internal")}
+    body = {"required": True, "content": {"application/json": {"schema": request.model_json_schema()}}}
+    return {"response_model": response, "responses": refusals, "openapi_extra": {"requestBody": body}}

@@ -1,0 +1,79 @@
+"""The body of a request: bounded in bytes and in time, and checked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from relatum.web.limits import Limits, Refusal
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+DISCARDED = 8
+"""How many times the limit is read of a body that is too large: a client that is still sending hears no answer."""
+
+
+async def read_message(request: Request, kind: type[M], limits: Limits) -> M:
+    """The body as a message; a body that is none is refused, without a word of it in the refusal."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        found = "none" if not content_type else "another one"
+        raise Refusal("invalid", f"header Content-Type: expected application/json, found {found}")
+    try:
+        async with asyncio.timeout(limits.max_seconds):
+            body = await _read(request, limits.max_bytes)
+        return kind.model_validate_json(body)
+    except TimeoutError:
+        raise Refusal("too_slow", f"body: not all of it has come in {limits.max_seconds:g} s; send it faster") from None
+    except ValidationError as error:
+        raise Refusal("invalid", "; ".join(_describe(error))) from None
+
+
+def _describe(error: ValidationError) -> list[str]:
+    """What is wrong and where, without what was found there."""
+    lines = []
+    for problem in error.errors(include_input=False, include_url=False, include_context=False)[:5]:
+        keys = problem["loc"] if problem["type"] != "extra_forbidden" else problem["loc"][:-1]
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+        message = problem["msg"].removeprefix("Value error, ")
+        lines.append(f"{place or 'body'}: {message[:1].lower()}{message[1:]}")
+    return lines
+
+
+async def _read(request: Request, most: int) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= most:
+            parts.append(part)
+        elif size > DISCARDED * most:
+            break
+    if size > most:
+        raise Refusal("too_large", f"body: found more than {most} bytes; send the texts in several requests")
+    return b"".join(parts)
+
+
+async def answer_in_time(request: Request, answer: Awaitable[T], limits: Limits) -> T:
+    """What is awaited, unless it takes too long or the client goes away; then it is cancelled.
+
+    The body must have been read: from then on a client says nothing more than that it has gone.
+    """
+    work, gone = asyncio.ensure_future(answer), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((work, gone), timeout=limits.max_seconds, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        if gone.done():
+            raise ClientDisconnect
+        raise Refusal(
+            "unavailable",
+            f"the answer takes more than {limits.max_seconds:g} s, the most for a request; send less at once, or "
+            "try again when there is less to do",
+        )
+    finally:
+        work.cancel()
+        gone.cancel()

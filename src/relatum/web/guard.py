@@ -1,0 +1,135 @@
+"""What happens to every request before and after the application sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+import traceback
+from dataclasses import dataclass, field
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from relatum.web.limits import Limits, Refusal
+
+LOG = logging.getLogger("relatum.web")
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+OPEN = ("/", "/health", "/docs", "/openapi.json", "/favicon.ico")
+"""Paths that need no token: they tell nothing of models and texts. So does all that begins with /static/."""
+
+
+@dataclass
+class State:
+    """What a server is doing."""
+
+    accepting: bool = True
+    n_under_way: int = 0
+    paths: frozenset[str] = field(default_factory=frozenset)
+    """Paths that may stand in the log; all others are somebody's text."""
+
+
+class Guard:
+    """Adds headers, asks for the token, logs, and answers what goes wrong; an ASGI application around another.
+
+    A line of the log has a method, a known path, a status and a time: no query, no body, no message of an error.
+    """
+
+    def __init__(
+        self, app: ASGIApp, state: State, limits: Limits, token: str | None = None, open_to_others: bool = False
+    ) -> None:
+        self._app, self._state, self._limits = app, state, limits
+        self._token = None if token is None else token.encode()
+        headers = dict(HEADERS)
+        if open_to_others:
+            headers["cross-origin-resource-policy"] = "cross-origin"
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *self._headers]
+            await send(message)
+
+        self._state.n_under_way += 1
+        try:
+            self._admit(scope)
+            await self._app(scope, receive, send_with_headers)
+        except Refusal as refusal:
+            await refusal_response(refusal)(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered
+        except asyncio.CancelledError:  # the server is stopped at once, and would log where each request stood
+            if not status:
+                own = Refusal("unavailable", "the server has been stopped; try again when it is back")
+                await refusal_response(own)(scope, receive, send_with_headers)
+        except Exception as error:
+            # Neither the message of an error nor what it was caused by is written: they may quote the request.
+            places = "".join(traceback.format_tb(error.__traceback__))
+            LOG.error("%s in %s\n%s", type(error).__name__, self._name(scope), places)
+            if not status:
+                own = Refusal("internal", "something went wrong in the server; its log says where")
+                await refusal_response(own)(scope, receive, send_with_headers)
+        finally:
+            self._state.n_under_way -= 1
+            milliseconds = 1000 * (time.perf_counter() - start)
+            LOG.info("%s %s %s %.0f ms", _method(scope), self._name(scope), status or "gone", milliseconds)
+
+    def _admit(self, scope: Scope) -> None:
+        path = scope["path"]
+        if path in OPEN or path.startswith("/static/"):
+            return
+        if self._token is not None:
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            kind, _, token = given.partition(b" ")
+            # Both are compared whatever the first says, in a time that does not depend on what is given.
+            if not hmac.compare_digest(token.strip(), self._token) or kind.lower() != b"bearer":
+                raise Refusal(
+                    "unauthorised",
+                    "this server asks for a token, and the request has none or another one; send the header "
+                    "Authorization: Bearer TOKEN",
+                )
+        if not self._state.accepting:
+            raise Refusal("unavailable", "the server is stopping; try again when it is back")
+        if self._state.n_under_way > self._limits.max_waiting:
+            raise Refusal("busy", f"{self._limits.max_waiting} requests are under way; try again later")
+
+    def _name(self, scope: Scope) -> str:
+        path: str = scope["path"]
+        return path if path in self._state.paths else "/static/" if path.startswith("/static/") else "(unknown)"
+
+
+def _method(scope: Scope) -> str:
+    method: str = scope["method"]
+    return method if method in ("GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE") else "(unknown)"
+
+
+def refusal_response(refusal: Refusal) -> Response:
+    body = json.dumps({"error": {"code": refusal.code, "message": refusal.message}}, ensure_ascii=False).encode()
+    headers = {"cache-control": "no-store"}
+    if refusal.code in ("busy", "unavailable"):
+        headers["retry-after"] = "1"
+    if refusal.code == "unauthorised":
+        headers["www-authenticate"] = "Bearer"
+    return Response(body, refusal.status, headers, "application/json")

@@ -1,0 +1,156 @@
+"""A model that a server answers with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import torch
+
+from relatum.errors import RelatumError
+from relatum.extractor.extractor import Extractor, join_sentences
+from relatum.types import Prediction, Sentence
+from relatum.web.handover import Handover
+from relatum.web.limits import Limits, Refusal
+from relatum.web.queue import PAUSE, BatchQueue, QueueClosed, QueueFull
+
+T = TypeVar("T")
+CPU_BATCH = 8
+"""Sentences in a batch on a CPU: more of them take no less time each there, but memory, and others wait longer."""
+MAX_READERS = 4
+"""Batches that are read at once on a CPU."""
+SHORT = 4000
+"""Characters that are split, or put together again, without a thread: it takes a millisecond at most."""
+
+
+class ServedModel:
+    """A model by its name, with a queue of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        extractor: Extractor,
+        limits: Limits,
+        batch_size: int | None = None,
+        n_readers: int | None = None,
+        pause: float = PAUSE,
+    ) -> None:
+        """Reads so many batches at once, of so many sentences; if not given, as suits the device."""
+        self.name, self.extractor, self.limits = name, extractor, limits
+        on_cpu, n_cores = extractor.model.device.type == "cpu", torch.get_num_threads()
+        if batch_size is None:
+            batch_size = min(CPU_BATCH, extractor.batch_size) if on_cpu else extractor.batch_size
+        if n_readers is None:
+            n_readers = min(MAX_READERS, n_cores) if on_cpu else 1
+
+        def use_share(share: float) -> None:
+            torch.set_num_threads(max(1, int(n_cores * share)))  # it is the thread's own
+
+        self.queue = BatchQueue(
+            extractor,
+            extractor.model.config.extraction.max_words,
+            limits.max_waiting,
+            batch_size,
+            n_readers,
+            use_share if on_cpu else None,
+            pause,
+        )
+
+    def start(self) -> None:
+        """Begin to read; in the event loop that is going to ask."""
+        self._handover = Handover()
+        self.queue.start()
+
+    def info(self) -> dict[str, Any]:
+        """What a client may know of the model."""
+        config, schema = self.extractor.model.config, self.extractor.model.schema
+        return {
+            "name": self.name,
+            "entity_types": list(schema.entity_types),
+            "relation_types": [one.name for one in schema.relation_types],
+            "n_layers": config.model.n_layers,
+            "n_attention_heads": config.sequence.n_attention_heads,
+            "encoder": config.encoder.name if config.encoder.kind != "none" else "none",
+            "card": self.extractor.card,
+        }
+
+    async def extract(self, texts: Sequence[str], threshold: float | None) -> list[dict[str, Any]]:
+        """What is in each text, as JSON can hold it; cancel it, and its sentences leave the queue."""
+        n_characters = sum(map(len, texts))
+        split = await _run(n_characters, lambda: self._split(texts))
+        found = await self._wait_for(lambda: self.queue.submit([one for text in split for one in text]))
+        return await _run(n_characters, lambda: _answers(texts, split, found, threshold))
+
+    async def probe(self, text: str, number: int) -> dict[str, Any]:
+        """What the layers say of one sentence of a text, as JSON can hold it."""
+        (sentences,) = await _run(len(text), lambda: self._split([text]))
+        if number >= len(sentences):
+            raise Refusal("not_found", f"sentence: found {number}; the text has {len(sentences)}, counted from 0")
+        n_words, most = len(sentences[number]), self.limits.max_words
+        if not n_words:
+            raise Refusal("invalid", "text: there are no words in it; expected some")
+        if n_words > most:
+            raise Refusal(
+                "too_large",
+                f"text: sentence {number} has {n_words} words, and at most {most} can be probed; divide the sentence",
+            )
+
+        def look() -> dict[str, Any]:
+            (probe,) = self.extractor.probe(text, only=number)
+            return probe.to_dict()
+
+        probe = await self._wait_for(lambda: self.queue.call(look))
+        return {"sentence": number, "sentences": _ranges(sentences), "probe": probe}
+
+    def _split(self, texts: Sequence[str]) -> list[list[Sentence]]:
+        split, weight, most = [], 0, self.limits.max_sentences
+        for text in texts:
+            sentences = self.extractor.split(text)
+            weight += max(1, sum(map(self.queue.weigh, sentences)))
+            if weight > most:
+                raise Refusal(
+                    "too_large",
+                    f"found more than {most} sentences (a text counts as one at least, a sentence of more than "
+                    f"{self.queue.max_words} words as several); send the texts in several requests",
+                )
+            split.append(sentences)
+        return split
+
+    async def _wait_for(self, submit: Callable[[], Future[T]]) -> T:
+        try:
+            waiting = submit()
+        except QueueFull:
+            raise Refusal(
+                "busy", f"{self.queue.n_waiting} sentences are waiting for the model {self.name!r}; try again later"
+            ) from None
+        except QueueClosed:
+            raise Refusal("unavailable", "the server is stopping; try again when it is back") from None
+        try:
+            return await self._handover.wait_for(waiting)
+        except RelatumError as error:
+            raise Refusal("unavailable", str(error)) from None
+
+
+async def _run(n_characters: int, work: Callable[[], T]) -> T:
+    """Work that takes longer, the longer the text is: other requests need not wait for it."""
+    return work() if n_characters <= SHORT else await asyncio.to_thread(work)
+
+
+def _answers(
+    texts: Sequence[str], split: Sequence[Sequence[Sentence]], found: Sequence[Prediction], threshold: float | None
+) -> list[dict[str, Any]]:
+    answers, predictions = [], iter(found)
+    for text, sentences in zip(texts, split, strict=True):
+        extraction = join_sentences(text, [next(predictions) for _ in sentences])
+        if threshold is not None:
+            extraction = extraction.above(threshold)
+        answers.append({**extraction.to_dict(), "sentences": _ranges(sentences)})
+    return answers
+
+
+def _ranges(sentences: Sequence[Sentence]) -> list[dict[str, int]]:
+    """Where sentences begin and end, in characters of their text."""
+    found = [one.offsets for one in sentences if one.offsets]
+    return [{"start": offsets[0].start, "end": offsets[-1].end} for offsets in found]

@@ -1,0 +1,109 @@
+// Where arcs go: which level of which line, and where on their entities they begin and end. No DOM here.
+
+const APART = 8; // pixels between arcs side by side, on an entity and on a level
+const FAR = 12; // lines over which an arc is drawn all the way; of a longer one there are the two ends
+
+// The arcs of a text whose entities stand on lines. boxes: Map of an entity's id to {line, left, right};
+// arcs: [{head, tail, labelWidth}], ids of entities; lines: [{width}].
+// Answers, for each line, {levels, pieces: [{arc, level, left, right, begins, ends}]}: `begins` and `ends` say what is
+// at the left and right end of a piece, "head", "tail" or "edge" of the line.
+export function arrange(lines, boxes, arcs) {
+  const places = attach(boxes, arcs, Math.max(...lines.map((line) => line.width), 1));
+  const pieces = lines.map(() => []);
+  arcs.forEach((arc, index) => {
+    const ends = [
+      { role: "head", line: boxes.get(arc.head).line, x: places[index].head },
+      { role: "tail", line: boxes.get(arc.tail).line, x: places[index].tail },
+    ].sort((a, b) => a.line - b.line || a.x - b.x);
+    const [first, last] = ends;
+    for (let line = first.line; line <= last.line; line++) {
+      if (last.line - first.line > FAR && line !== first.line && line !== last.line) continue;
+      const left = line === first.line ? first.x : 0;
+      const right = line === last.line ? last.x : lines[line].width;
+      pieces[line].push({
+        arc: index,
+        left,
+        right: Math.max(right, left),
+        begins: line === first.line ? first.role : "edge",
+        ends: line === last.line ? last.role : "edge",
+        labelWidth: arc.labelWidth,
+      });
+    }
+  });
+  return pieces.map((onLine, line) => ({ pieces: onLine, levels: stack(onLine, lines[line].width) }));
+}
+
+// Give every piece the lowest level above all shorter ones that it spans; answers the number of levels.
+function stack(pieces, width) {
+  let levels = 0;
+  const placed = [];
+  for (const piece of [...pieces].sort((a, b) => a.right - a.left - (b.right - b.left) || a.left - b.left)) {
+    const half = piece.labelWidth / 2;
+    piece.middle = Math.min(Math.max((piece.left + piece.right) / 2, half), width - half);
+    piece.from = Math.min(piece.left, piece.middle - half) - APART / 2;
+    piece.to = Math.max(piece.right, piece.middle + half) + APART / 2;
+    const below = placed.filter((other) => other.from < piece.to && piece.from < other.to).map((other) => other.level);
+    piece.level = below.length ? Math.max(...below) + 1 : 0;
+    levels = Math.max(levels, piece.level + 1);
+    placed.push(piece);
+  }
+  return levels;
+}
+
+// Spread the arcs of an entity over its width, so that arcs to the same side do not cross: the longer, the farther in.
+function attach(boxes, arcs, width) {
+  const ends = new Map([...boxes.keys()].map((id) => [id, []]));
+  const middle = (box) => box.line * width * 2 + (box.left + box.right) / 2;
+  arcs.forEach((arc, index) => {
+    // Rounded, so that two arcs between the same entities reach equally far.
+    const reach = Math.round((middle(boxes.get(arc.tail)) - middle(boxes.get(arc.head))) * 1000) / 1000;
+    ends.get(arc.head).push({ index, role: "head", reach });
+    ends.get(arc.tail).push({ index, role: "tail", reach: -reach });
+  });
+  const places = arcs.map(() => ({}));
+  for (const [id, list] of ends) {
+    const box = boxes.get(id);
+    // From left to right: short to the left, long to the left, long to the right, short to the right.
+    const leftward = (end) => end.reach < 0 || (end.reach === 0 && end.role === "head");
+    const order = (end) => (leftward(end) ? -1 / (1 + Math.abs(end.reach)) : 1 / (1 + Math.abs(end.reach)));
+    list.sort((a, b) => order(a) - order(b) || a.index - b.index);
+    const wanted = Math.max(APART, Math.min((box.right - box.left) / list.length, 3 * APART));
+    const step = Math.min(wanted, width / list.length);
+    const span = (list.length - 1) * step;
+    const first = Math.max(Math.min((box.left + box.right - span) / 2, width - span - 1), 1);
+    list.forEach((end, place) => {
+      places[end.index][end.role] = first + place * step;
+    });
+  }
+  return places;
+}
+
+// Give boxes that stand above each other's x their own levels, in the order given; answers the number of levels.
+export function pile(boxes, apart = 4) {
+  let levels = 0;
+  boxes.forEach((box, index) => {
+    const meets = (other) => other.left < box.right + apart && box.left < other.right + apart;
+    const taken = boxes.slice(0, index).filter(meets);
+    box.level = 0;
+    while (taken.some((other) => other.level === box.level)) box.level += 1;
+    levels = Math.max(levels, box.level + 1);
+  });
+  return levels;
+}
+
+// The path of a piece: up, along at y, and down; each foot has its own height, where an edge has none.
+export function path(piece, y, leftFoot, rightFoot) {
+  const round = Math.min(7, Math.max((piece.right - piece.left) / 2, 0));
+  const [left, right, above, below] = [piece.left, piece.right, y, y + round].map(fix);
+  const begin =
+    piece.begins === "edge"
+      ? `M${left} ${above}`
+      : `M${left} ${fix(leftFoot)}V${below}Q${left} ${above} ${fix(piece.left + round)} ${above}`;
+  const end =
+    piece.ends === "edge"
+      ? `H${right}`
+      : `H${fix(piece.right - round)}Q${right} ${above} ${right} ${below}V${fix(rightFoot)}`;
+  return begin + end;
+}
+
+const fix = (number) => Math.round(number * 10) / 10;

@@ -1,0 +1,48 @@
+"""The files of the page."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from relatum.web.limits import Refusal
+
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+"""The types that are served; they do not depend on what a machine knows of suffixes."""
+
+
+class PageFiles:
+    """All files of a folder; those with a suffix of `TYPES` are answered, and no others.
+
+    A browser asks each time whether a file has changed, so that it never mixes those of two versions.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def answer(self, name: str, request: Request) -> Response:
+        path = self._folder / name
+        kind = TYPES.get(path.suffix)
+        # What is served is what lies in the folder: no address, however it is written, leads out of it.
+        if kind is None or path not in self._folder.rglob(f"*{path.suffix}") or not path.is_file():
+            raise Refusal("not_found", "there is no such file; GET / is the page")
+        content = path.read_bytes()
+        tag = f'"{sha256(content).hexdigest()[:32]}"'
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers={**headers, "content-type": kind})
