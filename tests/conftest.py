@@ -1,6 +1,7 @@
 """Folders that many tests read from, and how property tests run."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ from hypothesis import HealthCheck, settings
 
 # Several test processes share the machine: with one thread each they do not wait for one another.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# Whoever starts tests in the background may have told all its children to ignore Ctrl-C, which some tests press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow or busy machine must not fail a property.
 settings.register_profile("relatum", deadline=None, suppress_health_check=[HealthCheck.too_slow])

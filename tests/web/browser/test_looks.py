@@ -170,3 +170,4 @@ def test_shipped_model_reads_the_example(open_page: Open) -> None:
         marked = shown.locator("#entities b").all_inner_texts()
         assert marked == [entity.span.of(found.text) for entity in found.entities]
         assert any(entity.label == "Peop" for entity in found.entities)
+        shown.close()  # before the server, of which it may still ask something

@@ -265,6 +265,7 @@ def test_token_is_asked_for_where_the_server_wants_one(open_page: Open, extracto
         assert page.locator("#token-form").is_hidden()
         assert page.locator("#problem").is_hidden()
         assert "sesame" not in page.url
+        page.close()  # before the server, of which it may still ask something
 
 
 def test_keyboard_alone_does_everything(open_page: Open, extractor: Extractor) -> None:
