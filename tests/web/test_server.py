@@ -127,7 +127,7 @@ def test_server_survives_what_is_not_http(serve: Serve, caplog: pytest.LogCaptur
 
 def test_server_forgets_a_client_that_has_gone(serve: Serve, gate: Gate) -> None:
     running = serve()
-    n_readers = len(running.model.queue._threads)
+    n_readers = running.model.queue._n_threads
     busy = ThreadPoolExecutor(n_readers)
     waiting = []
     for number in range(n_readers):  # one after the other, or a single reader could take several
