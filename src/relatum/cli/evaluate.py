@@ -84,9 +84,9 @@ def evaluate(
     )
     config = extractor.model.config
     changed = {key: value for key, value in (("overlaps", overlaps), ("crossing", crossing)) if value is not None}
-    reader = ErrorReader(data, part, train, from_, config.text) if with_errors else None
     settings = config.model_copy(update={"data": config.data.model_copy(update=changed)})
     examples, remarks = load_part(data, part, settings, from_)
+    reader = ErrorReader(data, part, train, from_, config.text) if with_errors else None
     for remark in remarks:
         say(remark)
     schema = extractor.model.schema
