@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from relatum.config import Config
+from relatum.data.swapping import swap_entities
 from relatum.errors import RelatumError
 from relatum.evaluation.confidence import Calibrated, calibrate
 from relatum.evaluation.metrics import Scores, evaluate
@@ -120,29 +121,33 @@ class _Run:
         self._device = device = processes.device
         set_up_device(device)
         self._stored, remarks = make_model(data, self._config, device)
-        examples, cut = cut_long(data.train, self._stored.encoder, self._config)
+        training = self._config.training
+        copies = swap_entities(data.train, training.swapped_copies, training.swapped_share, training.seed)
+        examples, cut = cut_long([*data.train, *copies], self._stored.encoder, self._config)
         for remark in (*data.remarks, *shorten(advise(data.parts, self._config)), *remarks, *cut):
             monitor.say(remark)
+        if copies:
+            monitor.say(f"{len(copies):,} copies of training sentences have other entities in them")
         if processes.n > 1:
             monitor.say(f"{processes.n} processes share every batch")
         # The stored model and the one that is trained share their network; only the latter's encoder has a memory.
         self._model = with_memory(self._stored, [*examples, *data.dev, *data.test])
         self._network = self._model.network
-        self._network.table_dtype = torch.bfloat16 if self._config.training.precision == "bf16" else None
+        self._network.table_dtype = torch.bfloat16 if training.precision == "bf16" else None
         self._examples = examples
         self._batches = Batches(self._model, examples)
         self._learned, groups = learned_parts(self._model)
-        self._optimiser = Optimiser(self._network.parameters(), self._config.training, groups)
+        self._optimiser = Optimiser(self._network.parameters(), training, groups)
         lengths = [len(example.sentence) for example in examples]
         # What a tuned encoder says of a batch is never twice the same, and is no part of a recording.
         recorder = make_recorder(self._model.device) if processes.n == 1 and not groups else None
         self._updates = BatchUpdates(
             self._network,
             self._optimiser,
-            self._config.training,
+            training,
             self._batches,
             lengths,
-            Updates(self._network, self._optimiser, self._config.training, monitor.say, recorder),
+            Updates(self._network, self._optimiser, training, monitor.say, recorder),
             processes,
             monitor.say,
         )
@@ -150,8 +155,8 @@ class _Run:
         self._progress = Progress()
         self._unread: list[tuple[int, list[int], Tensor]] = []
         self._last_read = time.monotonic()
-        self._sampler = Sampler(lengths, self._config.training)
-        processes.seed(self._config.training.seed)
+        self._sampler = Sampler(lengths, training)
+        processes.seed(training.seed)
 
     def take_up(self) -> None:
         """Go on from the last checkpoint, where there is one."""
