@@ -16,9 +16,13 @@ from relatum.tagging.table import Cells, Fill, TableTags
 from relatum.types import Entity, Relation, Span
 
 SCHEMA = Schema(("X",), (RelationType("r"), RelationType("q"), RelationType("s", symmetric=True)))
+DIRECTED_ONLY = Schema(("X",), (RelationType("r"), RelationType("q")))
+"""Without symmetric types it is all one which of two entities comes first."""
 FORMULATIONS = [
-    TableTags(SCHEMA, fill, cells, directed)
-    for fill, cells, directed in product(get_args(Fill), get_args(Cells), (True, False))
+    TableTags(schema, fill, cells, directed)
+    for schema, fill, cells, directed in product(
+        (SCHEMA, DIRECTED_ONLY), get_args(Fill), get_args(Cells), (True, False)
+    )
 ]
 N_WORDS = 6
 OPPOSITES: tuple[Opposite, ...] = get_args(Opposite)
@@ -60,7 +64,7 @@ def by_the_ballot(
     found = []
     known = list(dict.fromkeys(entities))
     for head, tail in product(known, known):
-        votes = [0.0] * (1 + len(SCHEMA.relation_types))
+        votes = [0.0] * (1 + len(tags.schema.relation_types))
         n_cells = 0
         for block in tags.ballot(head, tail):
             for row, column in block.cells:
@@ -70,7 +74,7 @@ def by_the_ballot(
                         votes[outcome] += float(table[row, column, tag])
         winner = votes.index(max(votes))
         if winner:
-            found.append((Relation(head, tail, SCHEMA.relation_names[winner - 1]), votes[winner] / n_cells))
+            found.append((Relation(head, tail, tags.schema.relation_names[winner - 1]), votes[winner] / n_cells))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Literal
 
@@ -37,21 +38,23 @@ def decode_words(
     probabilities: Probabilities | Logits, lengths: Sequence[int], tags: SequenceTags, search: Search = "rules"
 ) -> list[tuple[Entity, ...]]:
     """The same for a batch: (sentences, words, tags), of which each sentence has so many words."""
-    check_sentences("entity", probabilities, lengths, len(tags.names))
-    with np.errstate(invalid="ignore"):  # of padding, which may be infinite
+    is_finite = check_sentences("entity", probabilities, lengths, len(tags.names))
+    with nullcontext() if is_finite else np.errstate(invalid="ignore"):  # of padding, which may be infinite
         found = pick(probabilities)
     best = found.argmax(-1)
     if search == "viterbi":
         best = _mend(best, found, np.array(lengths, dtype=np.intp), _transitions(tags))
         certain_of = np.take_along_axis(found, best[..., None], -1)[..., 0]
     else:
-        certain_of = found.max(-1)
+        certain_of = np.maximum.reduce(found, -1)
     # As lists: a look at one number of an array takes as long as the decoding of a word.
     chosen, certainty = best.tolist(), certain_of.tolist()
     return [
         tuple(
-            Entity(span, label, score=sum(certain[span.start : span.end]) / span.width)
-            for span, label in tags.read(row[:length])
+            [
+                Entity(span, label, score=sum(certain[span.start : span.end]) / span.width)
+                for span, label in tags.read(row[:length])
+            ]
         )
         for row, certain, length in zip(chosen, certainty, lengths, strict=True)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import Literal
 
 import numpy as np
@@ -20,9 +20,6 @@ Opposite = Literal["no-relation", "ignored"]
 Constraints = Literal["none", "schema"]
 _Array = NDArray[np.float64]
 _Indices = NDArray[np.intp]
-
-_READINGS = tuple(product((True, False), (False, True)))
-"""Of tags: whether the row is the head's, and whether the head comes first."""
 
 _TOGETHER = 32
 """A sentence of more entities is decoded by itself: room for all their pairs in every sentence would be too much."""
@@ -88,30 +85,30 @@ class _Asked:
     """The entities of some sentences and the words that stand for them, padded; no other word is ever asked."""
 
     entities: Sequence[tuple[Entity, ...]]
+    words_of: Sequence[list[tuple[int, ...]]]
+    """Of each sentence and entity, which words of the sentence stand for it."""
+    n_words: list[int]
+    """How many different words those are in each sentence."""
     words: _Indices
     """(sentences, words): which words of the sentence they are; 0 behind the last."""
     members: _Array
     """(sentences, entities, words): 1 where the word stands for the entity."""
-    order: _Indices
-    """(sentences, entities): whose number is lower comes first; of two that begin together, the shorter does."""
 
     @classmethod
     def of(cls, entities: Sequence[tuple[Entity, ...]], lengths: Sequence[int], tags: TableTags) -> _Asked:
-        longest = max(lengths)
-        memberships: list[tuple[int, int, int]] = []
-        words: list[list[int]] = []
-        order: list[list[int]] = []
-        for row, (one, length) in enumerate(zip(entities, lengths, strict=True)):
-            places: dict[int, int] = {}
-            for number, entity in enumerate(one):
+        for one, length in zip(entities, lengths, strict=True):
+            for entity in one:
                 check_fit(entity, length)
-                memberships += [(row, number, places.setdefault(word, len(places))) for word in tags.words(entity)]
-            words.append(list(places))
-            order.append([entity.span.start * (longest + 1) + entity.span.end for entity in one])
-        padded = _pad(words)
-        members = np.zeros((len(entities), max(map(len, entities)), padded.shape[1]))
-        members[tuple(np.array(memberships).T)] = 1
-        return cls(entities, padded, members, _pad(order))
+        words_of = [list(map(tags.words, one)) for one in entities]
+        words = [list(dict.fromkeys(chain.from_iterable(own))) for own in words_of]
+        n_words = list(map(len, words))
+        members = np.zeros((len(entities), max(map(len, entities)), max(n_words)))
+        for row, own in enumerate(words_of):
+            places = {word: place for place, word in enumerate(words[row])}
+            for number, one_entity in enumerate(own):
+                for word in one_entity:
+                    members[row, number, places[word]] = 1
+        return cls(entities, words_of, n_words, _pad(words), members)
 
     def allowed(self, tags: TableTags) -> NDArray[np.bool_]:
         """(sentences, entities, entities, tags): the tags that the schema allows between a row's and a column's."""
@@ -119,9 +116,19 @@ class _Asked:
         types = _pad([[numbers.get(entity.label, len(numbers)) for entity in one] for one in self.entities])
         return tags.allowed[types[:, :, None], types[:, None]]
 
-    def cells(self, tags: TableTags) -> NDArray[np.bool_]:
-        """(sentences, words, words): the cells that the table fills, of words that there are."""
-        is_there = self.members.sum(1) > 0
+    def in_order(self) -> NDArray[np.bool_]:
+        """(sentences, heads, tails): whether the head comes first; of two that begin together, the shorter does."""
+        after = 1 + max(entity.span.end for one in self.entities for entity in one)
+        order = _pad([[entity.span.start * after + entity.span.end for entity in one] for one in self.entities])
+        in_order: NDArray[np.bool_] = order[:, :, None] < order[:, None]
+        return in_order
+
+    def cells(self, tags: TableTags) -> NDArray[np.bool_] | None:
+        """(sentences, words, words): the cells that the table fills, of words that there are; None for all."""
+        longest = max(self.n_words)
+        if tags.fill == "entire" and min(self.n_words) == longest:
+            return None  # as always where there is one sentence
+        is_there = np.arange(longest) < np.array(self.n_words)[:, None]
         cells: NDArray[np.bool_] = is_there[:, :, None] & is_there[:, None]
         if tags.fill != "entire":
             cells &= tags.fill_mask(int(self.words.max()) + 1)[self.words[:, :, None], self.words[:, None]]
@@ -129,10 +136,10 @@ class _Asked:
 
 
 def _read_cells(
-    probabilities: Probabilities | Logits, rows: _Indices, words: _Indices, cells: NDArray[np.bool_]
+    probabilities: Probabilities | Logits, rows: _Indices, words: _Indices, cells: NDArray[np.bool_] | None
 ) -> _Array:
     """(sentences, words, words, tags): the probabilities in these cells of these rows of the batch, 0 in others."""
-    if cells.all():
+    if cells is None:
         return pick(probabilities, rows[:, None, None], words[:, :, None], words[:, None])
     sentence, row, column = cells.nonzero()
     picked = pick(probabilities, rows[sentence], words[sentence, row], words[sentence, column])
@@ -155,30 +162,28 @@ def _decide(
     constraints: Constraints,
 ) -> list[tuple[Relation, ...]]:
     """The relations of the sentences in these rows of the batch."""
-    members, words = asked.members, asked.words
-    turned = members.swapaxes(1, 2)
-    cells = asked.cells(tags)
-    blocks = _block_sums(members, _read_cells(probabilities, rows, words, cells))
+    blocks = _block_sums(asked.members, _read_cells(probabilities, rows, asked.words, asked.cells(tags)))
     if constraints == "schema":
         blocks *= asked.allowed(tags)
-    votes = _votes(blocks, asked.order[:, :, None] < asked.order[:, None], tags, opposite)
+    votes = _votes(blocks, asked, tags, opposite)
     # argmax takes the first of equals: no relation, then the types in the order of the schema.
     winners = votes.argmax(axis=-1)
-    winners[members @ turned > 0] = 0
     places = winners.nonzero()
-    found: list[list[Relation]] = [[] for _ in rows]
+    found: list[list[Relation]] = [[] for _ in asked.entities]
     if not len(places[0]):
         return [()] * len(found)
-    n_cells = members @ cells @ turned
-    if tags.asks_mirrored:
-        n_cells = n_cells + n_cells.swapaxes(1, 2)
     won = winners[places]
-    # Softmax in single precision may sum to a little more than 1.
-    scores = np.minimum(votes[(*places, won)] / n_cells[places], 1.0)
     names = tags.schema.relation_names
-    for number, head, tail, kind, score in zip(*(one.tolist() for one in (*places, won, scores)), strict=True):
-        entities = asked.entities[number]
-        found[number].append(Relation(entities[head], entities[tail], names[kind - 1], score))
+    # Where only one half of the table is filled, so is only one of a cell and its mirrored one.
+    n_cells_of_pair = 2 if tags.asks_mirrored and tags.fill == "entire" else 1
+    columns = (*places, won, votes[(*places, won)])
+    for number, head, tail, kind, mass in zip(*(one.tolist() for one in columns), strict=True):
+        entities, words_of = asked.entities[number], asked.words_of[number]
+        if not set(words_of[head]).isdisjoint(words_of[tail]):
+            continue
+        n_cells = n_cells_of_pair * len(words_of[head]) * len(words_of[tail])
+        # Softmax in single precision may sum to a little more than 1.
+        found[number].append(Relation(entities[head], entities[tail], names[kind - 1], min(mass / n_cells, 1.0)))
     return [tuple(one) for one in found]
 
 
@@ -190,17 +195,21 @@ def _block_sums(members: _Array, table: _Array) -> _Array:
     return sums
 
 
-def _votes(blocks: _Array, in_order: NDArray[np.bool_], tags: TableTags, opposite: Opposite) -> _Array:
+def _votes(blocks: _Array, asked: _Asked, tags: TableTags, opposite: Opposite) -> _Array:
     """(sentences, heads, tails, outcomes): the mass for each outcome."""
     n_outcomes, n_tags = 1 + len(tags.schema.relation_types), blocks.shape[-1]
-    readings = tuple(tags.outcomes(*reading) for reading in _READINGS)
+    # Only the tags of symmetric types say something else of a pair that is not in order.
+    orders = (False, True) if any(kind.symmetric for kind in tags.schema.relation_types) else (True,)
+    readings = tuple([tags.outcomes(*reading) for reading in product((True, False), orders)])
     # As if the row were the head's and as if the column were; then as if no pair were in order, and as if all were.
     masses = blocks.reshape(-1, n_tags) @ _gathering(readings, n_outcomes, opposite)
-    masses = masses.reshape(*blocks.shape[:-1], 2, 2, n_outcomes)
+    masses = masses.reshape(*blocks.shape[:-1], 2, len(orders), n_outcomes)
     votes = masses[..., 0, :, :]
     if tags.asks_mirrored:
         votes = votes + masses[..., 1, :, :].swapaxes(1, 2)
-    return np.where(in_order[..., None], votes[..., 1, :], votes[..., 0, :])
+    if len(orders) == 1:
+        return votes[..., 0, :]
+    return np.where(asked.in_order()[..., None], votes[..., 1, :], votes[..., 0, :])
 
 
 @lru_cache(maxsize=256)

@@ -96,7 +96,7 @@ class Extractor:
         """What is in one text."""
         if not isinstance(text, str):
             raise TypeError(f"expected str, found {type(text).__name__}")
-        return next(self.pipe([text]))
+        return join_sentences(text, self.predict(self.split(text)))
 
     def pipe(
         self, texts: Iterable[str], chunk: int | None = None, on_progress: OnProgress | None = None
@@ -149,12 +149,15 @@ class Extractor:
             _check_given(sentences, entities)
         windows = self._all_windows(sentences)
         found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
-        n_windows = Counter(window.sentence for window in windows)
-        n_read = len(sentences) - len(n_windows)
+        n_left = [0] * len(sentences)
+        for window in windows:
+            n_left[window.sentence] += 1
+        n_read = n_left.count(0)
         for job, answers in self._do(self._jobs(windows, sentences, entities)):
             for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
-                n_read += len(found[one.sentence]) == n_windows[one.sentence]
+                n_left[one.sentence] -= 1
+                n_read += not n_left[one.sentence]
             if on_progress is not None:
                 on_progress(n_read, len(sentences))
         predictions = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from relatum.errors import RelatumError
@@ -25,27 +26,28 @@ class Extraction:
         first of them.
         """
         entities = sorted(dict.fromkeys(annotation.entities), key=lambda e: (e.span.start, -e.span.end, e.label))
-        numbers = {entity: number for number, entity in enumerate(entities, 1)}
-        named = {
-            entity: Entity(entity.span, entity.label, entity.fragments, entity.score, f"e{number}")
-            for entity, number in numbers.items()
-        }
-        for entity in entities:
+        numbers: dict[Entity, int] = {}
+        named: list[Entity] = []
+        for number, entity in enumerate(entities):
             if entity.span.end > len(text):
                 place = f"[{entity.span.start}, {entity.span.end})"
                 raise RelatumError(f"the entity at {place} ends beyond the text, which has {len(text)} characters")
+            numbers[entity] = number
+            named.append(Entity(entity.span, entity.label, entity.fragments, entity.score, f"e{number + 1}"))
+        # By numbers rather than by entities, which take far longer to hash.
+        relations: dict[tuple[int, int, str], Relation] = {}
         for relation in annotation.relations:
-            for end in (relation.head, relation.tail):
-                if end not in named:
-                    place = f"[{end.span.start}, {end.span.end})"
-                    raise RelatumError(
-                        f"{relation.label} relates {end.label} at {place}, which is not among the entities"
-                    )
-        relations = sorted(
-            dict.fromkeys(annotation.relations), key=lambda r: (numbers[r.head], numbers[r.tail], r.label)
-        )
-        linked = tuple(Relation(named[r.head], named[r.tail], r.label, r.score, r.id) for r in relations)
-        return cls(Document(id, text, Annotation(tuple(named.values()), linked)))
+            ends = numbers.get(relation.head), numbers.get(relation.tail)
+            if ends[0] is None or ends[1] is None:
+                end = relation.head if ends[0] is None else relation.tail
+                place = f"[{end.span.start}, {end.span.end})"
+                raise RelatumError(f"{relation.label} relates {end.label} at {place}, which is not among the entities")
+            relations.setdefault((ends[0], ends[1], relation.label), relation)
+        linked = [
+            Relation(named[head], named[tail], label, relation.score, relation.id)
+            for (head, tail, label), relation in sorted(relations.items(), key=itemgetter(0))
+        ]
+        return cls(Document(id, text, Annotation(tuple(named), tuple(linked))))
 
     @property
     def text(self) -> str:
