@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -13,10 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from relatum.cli.app import main
 from relatum.cli.serve import name_models
+from relatum.config import load_config
 from relatum.errors import RelatumError
+from relatum.extractor.extractor import Extractor
+from relatum.models.build import build_model
+from relatum.schema import Schema
+from relatum.web.server import Server
 
 TEXT = "Ingrid Solberg was named director of the Nordic Polar Institute in Tromso, Norway."
 
@@ -29,6 +37,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def process(log: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "relatum", "serve", "--model", "mine=news", "--port", "0", "--host", "0.0.0.0"]
+    command += ["--allow-host", "relatum.example"]
     with log.open("wb") as errors:
         server = subprocess.Popen(command, stderr=errors, env={**os.environ, "RELATUM_TOKEN": ""})
     yield server
@@ -57,6 +66,11 @@ def test_serve_answers_logs_no_text_and_stops_in_order(process: subprocess.Popen
         answer = json.load(response)
     assert answer["model"] == "mine"
     assert "Ingrid Solberg" in [entity["text"] for entity in answer["results"][0]["entities"]]
+    for name, status in {"relatum.example": 200, "evil.example": 421}.items():
+        health = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+        health.request("GET", "/health", headers={"Host": name})
+        assert health.getresponse().status == status
+        health.close()
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     logged = log.read_text(encoding="utf-8")
@@ -86,6 +100,7 @@ def test_serve_names_models_by_what_stands_before_the_equals_sign_or_their_folde
         (["--model", "nowhere"], 1, "nowhere: no such model"),
         (["--token", "two words"], 1, "--token: expected a word"),
         (["--max-waiting", "3"], 1, "max_waiting is 3, less than max_sentences"),
+        (["--allow-host", "http://example.org"], 1, "--allow-host http://example.org: expected the name of a host"),
         (["--port", "70000"], 2, "--port"),
         (["--host", "no-such-host.invalid"], 1, "cannot listen there"),
     ],
@@ -95,6 +110,35 @@ def test_serve_refuses_what_it_cannot_do(
 ) -> None:
     assert main(["serve", "--port", "0", *arguments]) == status
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answered", "refused"),
+    [
+        ([], {"127.0.0.1", "localhost", "[::1]"}, {"evil.example", "example.org"}),
+        (["--allow-host", "example.org", "--allow-host", "other"], {"example.org", "other", "localhost"}, {"evil"}),
+        (["--host", "0.0.0.0"], {"evil.example", "localhost"}, set()),
+        (["--host", "0.0.0.0", "--allow-host", "example.org"], {"example.org", "0.0.0.0", "127.0.0.1"}, {"evil"}),
+    ],
+)
+def test_serve_answers_to_the_names_that_suit_where_it_listens(
+    arguments: list[str], answered: set[str], refused: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses: dict[str, int] = {}
+
+    def run(server: Server, sockets: list[socket.socket]) -> None:
+        port = sockets[0].getsockname()[1]
+        client = TestClient(server.config.app)  # type: ignore[arg-type]
+        for name in answered | refused:
+            statuses[name] = client.get("/health", headers={"host": f"{name}:{port}"}).status_code
+
+    settings = ("encoder.kind=none", "model.width=8", "model.n_layers=1")
+    model = build_model(load_config(None, settings), Schema(("Loc",), ()), None, None, "a")
+    monkeypatch.setattr(Extractor, "from_pretrained", lambda *_: Extractor(model))
+    monkeypatch.setattr(Server, "run", run)
+    monkeypatch.setattr("relatum.cli.serve._log_requests", lambda: None)
+    assert main(["serve", "--model", "news", "--port", "0", *arguments]) == 0
+    assert statuses == dict.fromkeys(answered, 200) | dict.fromkeys(refused, 421)
 
 
 def test_serve_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

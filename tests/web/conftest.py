@@ -94,12 +94,19 @@ def reader() -> Iterator[FakeReader]:
 class Running:
     """A real server with a small model, in a thread."""
 
-    def __init__(self, extractor: Extractor, limits: Limits, token: str | None = None) -> None:
+    def __init__(
+        self,
+        extractor: Extractor,
+        limits: Limits,
+        token: str | None = None,
+        host: str = "127.0.0.1",
+        hosts: frozenset[str] | None = None,
+    ) -> None:
         self.model = ServedModel("small", extractor, limits, n_readers=2)
-        self.listener = bind("127.0.0.1", 0)
+        self.listener = bind(host, 0)
         self.listener.listen()
         self.port: int = self.listener.getsockname()[1]
-        self.server = Server(make_app([self.model], limits, token), limits.max_seconds)
+        self.server = Server(make_app([self.model], limits, token, hosts=hosts), limits.max_seconds)
         self.thread = Thread(target=self.server.run, args=([self.listener],), daemon=True)
         self.thread.start()
 
@@ -116,8 +123,10 @@ Serve = Callable[..., Running]
 def serve(extractor: Extractor) -> Iterator[Serve]:
     running: list[Running] = []
 
-    def start(token: str | None = None, **limits: float) -> Running:
-        running.append(Running(extractor, Limits(**limits), token))  # type: ignore[arg-type]
+    def start(
+        token: str | None = None, host: str = "127.0.0.1", hosts: frozenset[str] | None = None, **limits: float
+    ) -> Running:
+        running.append(Running(extractor, Limits(**limits), token, host, hosts))  # type: ignore[arg-type]
         return running[-1]
 
     yield start

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from relatum import Extractor
 from relatum.cli.app import main
-from relatum.web.app import make_app
+from relatum.web.app import STATIC, make_app
 from relatum.web.limits import STATUS, Limits
 from relatum.web.served import ServedModel
 
@@ -53,6 +53,14 @@ def test_every_refusal_and_limit_is_listed() -> None:
         name.replace("_", "-"): getattr(Limits(), name)
         for name in ("max_bytes", "max_sentences", "max_seconds", "max_waiting")
     }
+
+
+def test_page_says_every_refusal_in_plain_words() -> None:
+    script = (STATIC / "server.js").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^const PLAIN = \{\n(.*?)^\};", script, re.DOTALL | re.MULTILINE)
+    words = re.findall(r'^  (\w+): "(.+)",$', table, re.MULTILINE)
+    assert len(words) == len(table.splitlines())
+    assert sorted(code for code, _ in words) == sorted(STATUS)
 
 
 def test_every_option_is_on_the_page_of_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,6 +56,10 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Let pages from there, such as https://example.org, ask; may be repeated."),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Answer also where it is called by this name; may be repeated."),
+    ] = None,
 ) -> None:
     """Serve a page to try models out in a browser, and an HTTP interface.
 
@@ -75,9 +79,11 @@ def serve(
     if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
         raise RelatumError("--token: expected a word of visible ASCII characters, such as 32 random letters and digits")
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
+    from relatum.web.hosts import hosts_of
     from relatum.web.server import Server, address_of, bind, is_local
 
     with bind(host, port) as listener:  # before the models are loaded, which takes longer
+        hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
         if token is None and not is_local(listener):
             say(f"anybody who reaches {address_of(listener)} can use the models; set RELATUM_TOKEN to ask for a token")
         from relatum.extractor.extractor import Extractor, shipped_models
@@ -88,7 +94,7 @@ def serve(
         for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
             extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells)
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
-        server = Server(make_app(served, limits, token, allow_origin or ()), max_seconds)
+        server = Server(make_app(served, limits, token, allow_origin or (), hosts=hosts), max_seconds)
         _log_requests()
         address = address_of(listener)
         listener.listen()  # whoever reads the next line may come before the server has started

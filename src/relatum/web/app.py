@@ -40,10 +40,12 @@ def make_app(
     token: str | None = None,
     origins: Sequence[str] = (),
     static: Path = STATIC,
+    hosts: frozenset[str] | None = None,
 ) -> FastAPI:
     """An application that answers with these models, the first one where none is named.
 
-    Its `state.guard` says what it is doing, and can be told to accept nothing more.
+    Requests by other names than `hosts` are refused; None is any, and `relatum.web.hosts.hosts_of` gives those that
+    suit where it listens. Its `state.guard` says what it is doing, and can be told to accept nothing more.
     """
     limits, state = limits or Limits(), State()
     named = {model.name: model for model in models}
@@ -137,7 +139,7 @@ def make_app(
         return refusal_response(Refusal(code, message.get(code, "the request cannot be read")))
 
     state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(Guard, state=state, limits=limits, token=token, open_to_others=bool(origins))
+    app.add_middleware(Guard, state=state, limits=limits, token=token, open_to_others=bool(origins), hosts=hosts)
     if origins:
         app.add_middleware(
             CORSMiddleware,

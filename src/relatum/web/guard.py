@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from relatum.web.hosts import host_in
 from relatum.web.limits import Limits, Refusal
 
 LOG = logging.getLogger("relatum.web")
@@ -44,15 +45,21 @@ class State:
 
 
 class Guard:
-    """Adds headers, asks for the token, logs, and answers what goes wrong; an ASGI application around another.
+    """Adds headers, asks for host and token, logs, and answers what goes wrong; an ASGI application around another.
 
     A line of the log has a method, a known path, a status and a time: no query, no body, no message of an error.
     """
 
     def __init__(
-        self, app: ASGIApp, state: State, limits: Limits, token: str | None = None, open_to_others: bool = False
+        self,
+        app: ASGIApp,
+        state: State,
+        limits: Limits,
+        token: str | None = None,
+        open_to_others: bool = False,
+        hosts: frozenset[str] | None = None,
     ) -> None:
-        self._app, self._state, self._limits = app, state, limits
+        self._app, self._state, self._limits, self._hosts = app, state, limits, hosts
         self._token = None if token is None else token.encode()
         headers = dict(HEADERS)
         if open_to_others:
@@ -97,6 +104,14 @@ class Guard:
             LOG.info("%s %s %s %.0f ms", _method(scope), self._name(scope), status or "gone", milliseconds)
 
     def _admit(self, scope: Scope) -> None:
+        if self._hosts is not None:
+            called = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+            if len(called) != 1 or host_in(called[0]) not in self._hosts:
+                raise Refusal(
+                    "wrong_host",
+                    "header Host: this server does not answer to the name it is called by; call it localhost or "
+                    "127.0.0.1, or start it with --allow-host and that name",
+                )
         path = scope["path"]
         if path in OPEN or path.startswith("/static/"):
             return

@@ -12,6 +12,7 @@ STATUS = {
     "not_allowed": 405,
     "too_slow": 408,
     "too_large": 413,
+    "wrong_host": 421,
     "invalid": 422,
     "busy": 429,
     "internal": 500,

@@ -20,6 +20,8 @@ const PLAIN = {
   too_slow: "This took the server too long.",
   internal: "Something went wrong in the server.",
   not_found: "The server does not have this.",
+  not_allowed: "The server does not do this here.",
+  wrong_host: "The server does not answer to the name in this address.",
 };
 
 export async function ask(path, body, signal) {
