@@ -2,9 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 # Several test processes share the machine: with one thread each they do not wait for one another.
@@ -17,6 +21,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A slow or busy machine must not fail a property.
 settings.register_profile("relatum", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("relatum")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_disks() -> Iterator[None]:
+    """What tests write need not survive a loss of power; some write thousands of files, each of which would wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_made_once() -> Iterator[None]:
+    """Typer makes all commands anew at every call, which takes longer than most of what is called here."""
+    make = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", make)
+        patch.setattr(typer.testing, "_get_command", make)
+        yield
 
 
 @pytest.fixture(scope="session")

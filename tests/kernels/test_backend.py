@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +14,8 @@ from relatum.kernels import backend as selection
 from relatum.kernels.backend import Backend, explain, select, use_backend
 from relatum.kernels.compile import CompileError
 from relatum.kernels.md_gru import CellSpec, Weights, cpu, gpu, md_gru, triton
+
+from ..prepared import Prepared
 
 BEFORE = CellSpec(reset="before")
 NO_NEIGHBOUR = CellSpec(("below", "up", "left"), ("below",))
@@ -41,14 +41,19 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **reasons: str | None) -> None:
     monkeypatch.setattr(cpu, "find_failure", lambda _: None)
 
 
+@pytest.fixture(scope="module")
+def python() -> Iterator[Prepared]:
+    with Prepared("import torch") as one:
+        yield one
+
+
 @pytest.mark.parametrize(
     "module", ["backend", "compile", "md_gru", "md_gru.op", "md_gru.fused", "md_gru.cpu", "md_gru.triton"]
 )
-def test_every_module_can_be_imported_first(module: str) -> None:
+def test_every_module_can_be_imported_first(python: Prepared, module: str) -> None:
     """Selection and the backends know each other; neither may need the other to be there already."""
     script = f"import relatum.kernels.{module}; from relatum.kernels.backend import explain; print(len(explain()))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "4", done.stderr
+    assert python.run(script).strip() == "4"
 
 
 def test_every_backend_is_explained_and_the_preferred_come_first() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,6 +12,9 @@ from torch import Tensor, nn
 from relatum.kernels.backend import use_backend
 from relatum.kernels.md_gru import CellSpec, Direction, Weights, cpu, md_gru
 from relatum.kernels.md_gru.fused import Form, _padded_tables
+
+if TYPE_CHECKING:  # a script below imports this file, where there is no package around it
+    from ..prepared import Prepared
 
 with_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 compiled = pytest.mark.skipif(not cpu.explain()[0], reason=cpu.explain()[1])
@@ -72,17 +72,16 @@ def test_operator_of_the_cpu_is_what_torch_expects(spec: CellSpec, dtype: torch.
     torch.library.opcheck(torch.ops.relatum.md_gru.default, (*given, *rest))
 
 
-def run_interpreted(script: str, expected: int) -> None:
+def run_interpreted(interpreter: Prepared, script: str, expected: int) -> None:
     """Run checks in a process in which Triton interprets its kernels; there must be so many of them."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parent)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("checked") == expected
+    said = interpreter.run(script)
+    assert said.count("checked") == expected, said
 
 
 @with_triton
-def test_operator_of_triton_is_what_torch_expects() -> None:
+def test_operator_of_triton_is_what_torch_expects(interpreter: Prepared) -> None:
     run_interpreted(
+        interpreter,
         """
 import torch
 from relatum.kernels.backend import use_backend
@@ -119,9 +118,10 @@ for spec, width in ((CellSpec(), 3), (CellSpec(("up", "left"), ("up", "left")), 
 
 
 @with_triton
-def test_compiler_traces_through_the_operator_of_triton() -> None:
+def test_compiler_traces_through_the_operator_of_triton(interpreter: Prepared) -> None:
     """Without a warning: it must not take what is looked up for something to compute at every call."""
     run_interpreted(
+        interpreter,
         """
 import warnings
 import torch
@@ -209,8 +209,9 @@ def test_gradient_that_nobody_asked_for_is_not_computed() -> None:
 
 
 @with_triton
-def test_states_that_programs_wait_for_have_all_bits_set_and_the_rest_is_zero() -> None:
+def test_states_that_programs_wait_for_have_all_bits_set_and_the_rest_is_zero(interpreter: Prepared) -> None:
     run_interpreted(
+        interpreter,
         """
 import torch
 from relatum.kernels.md_gru import triton_launch

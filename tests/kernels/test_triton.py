@@ -1,18 +1,16 @@
 """The Triton kernels against the definition, interpreted on the CPU: states and every gradient.
 
-Whether kernels are interpreted is decided when they are defined, so each test runs in a process of its own. Interpreted
+Whether kernels are interpreted is decided when they are defined, so the tests run in other processes. Interpreted
 programs run one after the other, so none can wait for another: `test_gpu.py` has what is left out here.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from ..prepared import Prepared
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 
@@ -41,19 +39,16 @@ def check(spec, directions, lengths, with_below=True, width=3):
 """
 
 
-def run(checks: str, expected: int) -> None:
+def run(interpreter: Prepared, checks: str, expected: int) -> None:
     """Run the checks, of which there must be so many."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", CHECK + checks], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("checked") == expected, done.stdout
+    said = interpreter.run(CHECK + checks)
+    assert said.count("checked") == expected, said
 
 
-def test_triton_equals_reference_for_every_set_of_predecessors() -> None:
+def test_triton_equals_reference_for_every_set_of_predecessors(interpreter: Prepared) -> None:
     """Those that read a state of the same table; the others have no scan. Of 27 pairs of subsets 15 do so."""
     run(
+        interpreter,
         """
 for slots in cases.SUBSETS:
     for read in cases.SUBSETS:
@@ -64,8 +59,9 @@ for slots in cases.SUBSETS:
     )
 
 
-def test_triton_equals_reference_for_directions_lengths_and_widths() -> None:
+def test_triton_equals_reference_for_directions_lengths_and_widths(interpreter: Prepared) -> None:
     run(
+        interpreter,
         """
 check(CellSpec(), ("sw",), [3])
 check(CellSpec(), cases.DIRECTIONS, [2, 3])
@@ -78,9 +74,10 @@ for width in (1, 16, 17):
     )
 
 
-def test_triton_equals_reference_for_all_units_in_one_slice_or_in_several() -> None:
+def test_triton_equals_reference_for_all_units_in_one_slice_or_in_several(interpreter: Prepared) -> None:
     """In double precision a program can keep the weights of 32 units; of more, it takes 16 units at a time."""
     run(
+        interpreter,
         """
 for lengths, width, resident, n_slices in (([3], 30, True, 1), ([3], 70, False, 5), ([2, 0, 1], 33, False, 3)):
     found = plan(CellSpec(), ("se",), lengths, width)
@@ -91,8 +88,9 @@ for lengths, width, resident, n_slices in (([3], 30, True, 1), ([3], 70, False, 
     )
 
 
-def test_triton_equals_reference_for_several_sentences_in_a_tile() -> None:
+def test_triton_equals_reference_for_several_sentences_in_a_tile(interpreter: Prepared) -> None:
     run(
+        interpreter,
         """
 lengths = [2, 4, 1, 0, 3]
 found = plan(CellSpec(), ("nw", "se"), lengths, 2)
@@ -103,12 +101,13 @@ check(CellSpec(), ("nw", "se"), lengths, width=2)
     )
 
 
-def test_triton_equals_reference_for_several_tiles() -> None:
+def test_triton_equals_reference_for_several_tiles(interpreter: Prepared) -> None:
     """Tables of more rows than a tile has, and tables that begin in one tile and end in the next.
 
     Tiles have fewer rows here than on a GPU, for the interpreter would take minutes for a table of 65.
     """
     run(
+        interpreter,
         """
 triton_launch._ROWS = 2
 for directions, lengths, width, n_processors, expected in (
@@ -127,9 +126,10 @@ for directions, lengths, width, n_processors, expected in (
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_error_is_at_most_twice_that_of_plain_torch(dtype: str) -> None:
+def test_error_is_at_most_twice_that_of_plain_torch(interpreter: Prepared, dtype: str) -> None:
     """Root mean square, since the largest error is a matter of luck. The interpreter cannot compute in bfloat16."""
     run(
+        interpreter,
         f"dtype = torch.{dtype}\n"
         """
 def errors(backend):
@@ -155,8 +155,9 @@ for found, plain in zip(errors("triton"), errors("wavefront"), strict=True):
     )
 
 
-def test_triton_equals_reference_without_a_layer_below() -> None:
+def test_triton_equals_reference_without_a_layer_below(interpreter: Prepared) -> None:
     run(
+        interpreter,
         """
 for spec in (CellSpec(), CellSpec(("up", "left"), ("up", "left")), CellSpec(("below", "up"), ("below", "up"))):
     check(spec, ("nw", "se"), [3, 2], with_below=False, width=17)
@@ -165,8 +166,9 @@ for spec in (CellSpec(), CellSpec(("up", "left"), ("up", "left")), CellSpec(("be
     )
 
 
-def test_padding_that_is_not_a_number_stays_there_and_the_graph_can_be_used_twice() -> None:
+def test_padding_that_is_not_a_number_stays_there_and_the_graph_can_be_used_twice(interpreter: Prepared) -> None:
     run(
+        interpreter,
         """
 from relatum.kernels.backend import use_backend
 from relatum.kernels.md_gru import md_gru
@@ -190,8 +192,9 @@ print("checked")
     )
 
 
-def test_cells_without_a_kernel_are_refused_by_name() -> None:
+def test_cells_without_a_kernel_are_refused_by_name(interpreter: Prepared) -> None:
     run(
+        interpreter,
         """
 from relatum.errors import ConfigError
 
