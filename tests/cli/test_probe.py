@@ -33,10 +33,10 @@ def run_json(*arguments: str | Path) -> dict[str, Any]:
 def test_text_shows_what_each_layer_says_and_changes() -> None:
     lines = run("probe", TEXT).stdout.splitlines()
     rows = {tuple(re.split(r"\s{2,}", line.strip()))[:2]: line for line in lines}
-    assert rows["Lee Harvey Oswald", "Peop"].split()[-2:] == ["+", "1.00"]
-    assert rows["Lee Harvey Oswald", "Kill"].split()[-2:] == ["+", "1.00"]
+    assert rows["Lee Harvey Oswald", "Peop"].split()[-2:] == ["+", "0.96"]
+    assert rows["Lee Harvey Oswald", "Kill"].split()[-2:] == ["+", "0.86"]
     assert rows["Lee", "Peop"].split()[-1] == "−"
-    assert rows["Dallas", "Loc"].split()[-1] == "1.00"
+    assert rows["Dallas", "Loc"].split()[-1] == "0.92"
     assert "+" not in rows["Dallas", "Loc"]
 
 

@@ -138,7 +138,7 @@ def test_config_is_built_stepped_and_makes_predictions(name: str) -> None:
     extractor("Mara Ilves works for Tarn Shipping in Oldhaven, and she likes it there very much.")
 
 
-@pytest.mark.parametrize("name", [*PAPER, *SHIPPED])
+@pytest.mark.parametrize("name", PAPER)
 def test_published_settings_are_those_of_appendix_c(name: str) -> None:
     config = load_config(path_of(name))
     training, model = config.training, config.model
