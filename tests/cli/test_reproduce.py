@@ -68,6 +68,53 @@ def test_dry_run_lists_commands_and_runs_nothing(given: list[str], tmp_path: Pat
     assert not (tmp_path / "out").exists()
 
 
+def test_several_tables_are_printed_one_after_the_other(given: list[str], tmp_path: Path) -> None:
+    given = [*given, "--row", "default", "--row", "layer-only"]
+    first = run("5", "9", "8", "9", *given)
+    assert first.exit_code == 0
+    assert first.stderr.count("begun") == 2
+    assert first.stdout.index("Table 5. ") < first.stdout.index("\n\nTable 9. ") < first.stdout.index("\n\nTable 8. ")
+    paths = [tmp_path / "out" / f"table-{number}-news-all-minilm-l6-v2-dev.json" for number in (5, 9, 8)]
+    assert [f"wrote {path}" in first.stderr for path in paths] == [True] * 3
+    records = [json.loads(path.read_text()) for path in paths]
+    assert records[0]["command"].startswith("relatum reproduce 5 --corpus ")
+    assert "--row default --row layer-only" in records[0]["command"]
+    assert "layer-only" not in records[1]["command"]
+    assert json.loads(run("5", "9", "8", *given, "--format", "json").stdout) == records
+    lines = list(csv.DictReader(io.StringIO(run("5", "9", "8", *given, "--format", "csv").stdout)))
+    assert [line["table"] for line in lines] == ["5"] * 4 + ["9"] * 2 + ["8"] * 4
+    text = run("5", "9", "8", *given, "--format", "markdown").stdout
+    assert text == "\n".join(path.with_suffix(".md").read_text() for path in paths)
+    rendered = [word for path in paths for word in ("--render", str(path))]
+    assert run(*rendered).stdout == first.stdout
+
+
+def test_row_that_several_tables_have_fails_once(deeds: Callable[[str], None], given: list[str]) -> None:
+    deeds("layer-only:fail")
+    result = run("5", "8", "3", *given, "--row", "layer-only")
+    assert result.exit_code == 1
+    assert result.stderr.count("layer-only failed: the moon is full") == 1
+    assert "Table 3 has no such row, and is left out" in result.stderr
+    assert result.stdout.count("0 (failed)") == 2
+
+
+def test_dry_run_of_several_tables_counts_runs_that_are_distinct(given: list[str], tmp_path: Path) -> None:
+    run("5", *given, "--row", "default")
+    result = run("3", "4", "5", "8", "9", *given, "--runs", "3", "--dry-run")
+    assert "Table 9. Table filling formulations\nlower-triangle: " in result.stdout
+    assert "In all 45 rows, 35 of them distinct: 1 of 105 runs are complete\n" in result.stdout
+    assert len(list((tmp_path / "out" / "runs").glob("news-*"))) == 1
+
+
+def test_as_is_shows_what_there_is(given: list[str]) -> None:
+    run("5", *given, "--row", "default")
+    result = run("5", "8", *given, "--row", "default", "--runs", "3", "--as-is")
+    assert result.exit_code == 0
+    assert "begun" not in result.stderr
+    assert result.stdout.count("Not complete: 2 of 3 runs are missing; means are of those that are there.") == 2
+    assert result.stdout.count("1 of 3 (not complete)") == 2
+
+
 def test_row_that_fails_is_named_and_the_others_are_shown(deeds: Callable[[str], None], given: list[str]) -> None:
     deeds("layer-only:fail")
     result = run("5", *given)

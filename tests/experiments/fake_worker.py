@@ -43,8 +43,14 @@ if deeds.get(row) == "fail":
     tell("failed", message=f"the moon is full over {row}")
     sys.exit(1)
 if deeds.get(row) == "wait":
+    parent = os.getppid()
     (run / "waits").touch()
+    while not stop and os.getppid() == parent:
+        time.sleep(0.01)
+    sys.exit(130)
+if deeds.get(row) == "tick":
     while not stop:
+        tell("advance", step=1, loss=0.5)
         time.sleep(0.01)
     sys.exit(130)
 f1 = len(row) / 100 + 0.02 * seed + 0.1 * fold

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from relatum.errors import RelatumError
 from relatum.experiments.corpora import Places
-from relatum.experiments.making import Made, make_table, plan_table
+from relatum.experiments.making import Made, make_tables, plan_table
 from relatum.experiments.selection import Request
 from relatum.training.folder import RunFolder
 from relatum.training.runs import parallel
@@ -34,7 +34,7 @@ def request(table: int, news: Path, **values: Any) -> Request:
 
 def make(wanted: Request, out: Path, jobs: int = 2) -> tuple[Made, str]:
     shown = io.StringIO()
-    made = make_table(wanted, out, device="cpu", jobs=jobs, console=Console(file=shown, width=200))
+    (made,) = make_tables([wanted], out, device="cpu", jobs=jobs, console=Console(file=shown, width=200))
     return made, shown.getvalue()
 
 
@@ -59,10 +59,21 @@ def test_table_has_mean_and_deviation_of_every_row_beside_published_numbers(news
     assert made.path.with_suffix(".csv").exists()
 
 
+def begun(shown: str) -> list[str]:
+    """The seeds of the runs in the order in which they begin."""
+    return [line.split("/")[1].partition(":")[0] for line in shown.splitlines() if line.endswith("begun")]
+
+
 def test_rows_take_turns_so_that_each_has_its_first_run_early(news: Path, tmp_path: Path) -> None:
     _, shown = make(request(5, news, n_runs=2, rows=("default", "layer-only")), tmp_path, jobs=1)
-    begun = [line.split("/")[1].partition(":")[0] for line in shown.splitlines() if line.endswith("begun")]
-    assert begun == ["seed-0", "seed-0", "seed-1", "seed-1"]
+    assert begun(shown) == ["seed-0", "seed-0", "seed-1", "seed-1"]
+
+
+def test_row_without_any_run_comes_before_second_runs_of_others(news: Path, tmp_path: Path) -> None:
+    make(request(5, news, rows=("unidirectional",)), tmp_path)
+    _, shown = make(request(5, news, n_runs=2, rows=("unidirectional", "default")), tmp_path, jobs=1)
+    assert begun(shown) == ["seed-0", "seed-1", "seed-1"]
+    assert shown.splitlines()[0].startswith("news-default-")
 
 
 def test_what_is_measured_is_reused_by_the_same_and_by_other_tables(news: Path, tmp_path: Path) -> None:
@@ -152,6 +163,7 @@ def test_table_that_is_stopped_shows_what_it_has_and_goes_on(
     assert made.stopped is True
     assert [row["status"] for row in made.record["rows"]] == ["complete", "not run", "not run"]
     assert made.path.exists()
+    assert "Not complete: 2 of 3 runs are missing" in made.path.with_suffix(".md").read_text()
     deeds("")
     made, shown = make(wanted, tmp_path)
     assert shown.count("begun") == 2

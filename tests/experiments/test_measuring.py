@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from relatum.experiments.making import make_table
+from relatum.experiments.making import make_tables
 from relatum.experiments.measuring import GOLD_SCORES
 from relatum.experiments.selection import Request
 from relatum.training.folder import RunFolder
@@ -36,7 +36,7 @@ def test_gold_entities_are_given_to_models_that_were_trained_without(news: Path,
         steps=2,
         overrides=(*TINY, "model.n_layers=1"),
     )
-    made = make_table(wanted, tmp_path, device="cpu", jobs=1)
+    (made,) = make_tables([wanted], tmp_path, device="cpu", jobs=1)
     assert made.record["complete"] is True
     (default,) = made.record["rows"]
     run = tmp_path / "runs" / default["folder"] / "seed-0"
@@ -67,7 +67,7 @@ def test_table_goes_on_after_its_process_was_killed(news: Path, tmp_path: Path) 
     assert not (run / "result.json").exists()
     record = RunFolder(run).read()
     wanted = Request(5, (str(news),), rows=("default",), n_runs=1, with_test=False, steps=200, overrides=settings)
-    made = make_table(wanted, tmp_path / "out", device="cpu", jobs=1)
+    (made,) = make_tables([wanted], tmp_path / "out", device="cpu", jobs=1)
     assert made.record["complete"] is True
     assert made.record["rows"][0]["folder"] == run.parent.name
     assert RunFolder(run).read() == record

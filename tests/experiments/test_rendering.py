@@ -108,6 +108,12 @@ def test_csv_has_a_line_for_every_number(record: dict[str, Any]) -> None:
     assert lines[5]["status"] == "failed"
 
 
+def test_csv_of_several_tables_has_one_head(record: dict[str, Any]) -> None:
+    head, *lines = to_csv(record).splitlines()
+    other = {**record, "table": 4}
+    assert to_csv(record, other).splitlines() == [head, *lines, *("4" + line[1:] for line in lines)]
+
+
 def test_terminal_has_the_same_cells_and_no_styles_from_labels(record: dict[str, Any]) -> None:
     record["rows"][1]["label"] = "[red]x\x1b[0m"
     shown = io.StringIO()
@@ -119,6 +125,15 @@ def test_terminal_has_the_same_cells_and_no_styles_from_labels(record: dict[str,
 def test_remarks_say_how_far_a_row_came(record: dict[str, Any]) -> None:
     record["rows"][3] |= {"status": "partial", "runs": [{"seed": 0}], "message": None}
     assert remarks(record) == ["Bad (bad): not complete, 1 of 2 runs are complete"]
+    assert cells(to_markdown(record), "Bad")[-1] == "1 of 2 (not complete)"
+    assert "Not complete: 1 of 8 runs are missing; means are of those that are there." in caption(record)
+    record["rows"][3] |= {"status": "not run", "runs": []}
+    assert remarks(record) == ["Bad (bad): not run, 0 of 2 runs are complete"]
+    assert "Not complete: 2 of 8 runs are missing" in caption(record)
+
+
+def test_table_whose_rows_failed_is_not_called_interrupted(record: dict[str, Any]) -> None:
+    assert "Not complete" not in caption(record)
 
 
 def test_tables_of_a_page_are_made_from_the_files_that_it_names() -> None:

@@ -78,7 +78,16 @@ def test_row_is_not_undone_by_what_is_usual_for_a_corpus() -> None:
     assert config.training.selection == "micro"
 
 
-def test_length_of_training_keeps_its_proportions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("steps", "every"), [(1, 1), (41, 3), (2500, 125), (20_000, 1000)])
+def test_runs_of_another_length_have_at_most_20_evaluations(steps: int, every: int) -> None:
+    preset = load_config(config_file("paper/conll04"))
+    given = user_overrides(steps, None, ["words.path=unset"], Places(), preset)
+    assert f"training.evaluate_every={every}" in given
+    more = user_overrides(steps, None, ["words.path=unset", "training.evaluate_every=7"], Places(), preset)
+    assert make_settings(Row("", (), {}), CONLL04, more).config.training.evaluate_every == 7
+
+
+def test_length_of_training_has_its_warm_up_in_proportion(tmp_path: Path) -> None:
     vectors = tmp_path / "glove" / "glove.6B.100d.subset.txt.gz"
     vectors.parent.mkdir()
     vectors.touch()
@@ -88,7 +97,7 @@ def test_length_of_training_keeps_its_proportions(tmp_path: Path) -> None:
         "encoder.store=name",
         "training.steps=5000",
         "training.warmup_steps=250",
-        "training.evaluate_every=125",
+        "training.evaluate_every=250",
         "encoder.name=mpnet-base",
         f"words.path={vectors}",
         "model.dropout=0.1",

@@ -1,7 +1,9 @@
-"""`relatum reproduce`: a table of the paper, with our numbers beside the published ones."""
+"""`relatum reproduce`: tables of the paper, with our numbers beside the published ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,8 +20,9 @@ Form = Literal["table", "markdown", "csv", "json"]
 
 
 def reproduce(
-    table: Annotated[
-        int | None, typer.Argument(metavar="TABLE", help="The number of a table: 1, 2, 3, 4, 5, 8 or 9.")
+    tables: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="TABLE...", help="The numbers of one or more tables: 1, 2, 3, 4, 5, 8, 9."),
     ] = None,
     corpus: Annotated[
         list[str] | None,
@@ -34,7 +37,7 @@ def reproduce(
     ] = None,
     row: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Only this row, by the key that --dry-run shows; may be repeated."),
+        typer.Option(metavar="KEY", help="Only this row, by the key that --dry-run shows, of the tables that have it."),
     ] = None,
     runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each row, with the seed and those after.")] = 5,
     folds: Annotated[
@@ -53,32 +56,41 @@ def reproduce(
     dev: Annotated[bool, typer.Option("--dev", help="Score on dev alone; test is not read.")] = False,
     steps: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Updates, with warm-up and evaluations in proportion; 20,000 otherwise."),
+        typer.Option(
+            min=1, metavar="N", help="Updates, with a warm-up in proportion and 20 evaluations; 20,000 otherwise."
+        ),
     ] = None,
     override: Override = None,
     seed: Seed = None,
     jobs: Annotated[
         str | None,
-        typer.Option(metavar="N|auto", help="Runs at once, of all rows; auto, the default, takes as many as fit."),
+        typer.Option(
+            metavar="N|auto", help="Runs at once, of all rows and tables; auto, the default, takes as many as fit."
+        ),
     ] = None,
     device: Device = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List rows, runs and commands, and run nothing.")] = False,
-    format: Annotated[Form, typer.Option(help="How the table is printed.")] = "table",
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Run nothing, and make the tables of the runs that are complete.")
+    ] = False,
+    format: Annotated[
+        Form, typer.Option(help="How tables are printed; several are a list in JSON, and have one head in CSV.")
+    ] = "table",
     render: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Print the table of a JSON file made before, and run nothing."),
+        typer.Option(metavar="FILE", help="Print the table of a JSON file made before, and run nothing; repeatable."),
     ] = None,
     into: Annotated[
         Path | None,
         typer.Option(metavar="PAGE", help="Make every table anew between the marks of a page of Markdown."),
     ] = None,
 ) -> None:
-    """Make a table of the paper again: each row is trained by its file of settings and stands beside what is published.
+    """Make tables of the paper again: each row is trained by its file of settings and stands beside what is published.
 
-    DIR gets the table as JSON, Markdown and CSV, and the runs of each row in DIR/runs. Runs are known by a hash of
-    their settings and data: what is there is never made twice, whichever table it was made for, and the same command
-    goes on after Ctrl-C or a crash. Where a row fails the others go on, and the exit status is 1. ACE04 and ACE05 are
-    licensed: their rows are run when --data says where they are.
+    DIR gets each table as JSON, Markdown and CSV, anew after every run, and the runs of each row in DIR/runs. Runs are
+    known by a hash of their settings and data: what is there is never made twice, whichever table it was made for, and
+    the same command goes on after Ctrl-C or a crash. Where a row fails the others go on, and the exit status is 1.
+    ACE04 and ACE05 are licensed: their rows are run when --data says where they are.
     """
     from relatum.cli.console import printable, say
 
@@ -86,20 +98,19 @@ def reproduce(
         _fill(into)
         return
     if render:
-        for path in render:
-            _show_file(path, format)
+        _show_files(render, format)
         return
-    if table is None:
+    if not tables:
         raise typer.BadParameter("give the number of a TABLE (1, 2, 3, 4, 5, 8, 9), or --render FILE")
 
     from relatum.cli.runs import read_jobs
     from relatum.experiments.corpora import Places
-    from relatum.experiments.making import make_table
-    from relatum.experiments.selection import Request
+    from relatum.experiments.making import make_tables
+    from relatum.experiments.selection import Request, share_rows
 
     settings = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
     request = Request(
-        table,
+        tables[0],
         tuple(corpus or ()),
         tuple(encoder or ()),
         tuple(row or ()),
@@ -110,64 +121,93 @@ def reproduce(
         tuple(settings),
         Places.parse(data or ()),
     )
+    requests = share_rows([replace(request, table=number) for number in dict.fromkeys(tables)])
+    for number in dict.fromkeys(tables):
+        if not any(one.table == number for one in requests):
+            say(f"Table {number} has no such row, and is left out")
     if dry_run:
-        _list(request, out)
+        _list(requests, out)
         return
-    command = _command(request, data or [], jobs, device)
-    made = make_table(request, out, device=device or "auto", jobs=read_jobs(jobs), command=command, say=say)
-    _show(made.record, format)
-    say(f"wrote {made.path}, and the same as .md and .csv")
-    if made.stopped:
+    made = make_tables(
+        requests,
+        out,
+        device=device or "auto",
+        jobs=read_jobs(jobs),
+        command=lambda one: _command(one, data or [], jobs, device),
+        as_is=as_is,
+        say=say,
+    )
+    _show([one.record for one in made], format)
+    for one in made:
+        say(f"wrote {one.path}, and the same as .md and .csv")
+    if made[0].stopped:
         say("stopped; the states of all runs are saved. To go on, give the same command again")
         raise typer.Exit(130)
-    failed = [one for one in made.record["rows"] if one["status"] == "failed"]
-    for one in failed:
-        logs = out / "runs" / one["folder"]
-        say(printable(f"{one['key']} failed: {one['message']}\nall that its runs said: {logs}/*/output.txt"))
+    rows = [row for one in made for row in one.record["rows"] if row["status"] == "failed"]
+    # A row that several tables have fails in all of them, and is named once.
+    failed = {(row["key"], row["message"]): out / "runs" / row["folder"] for row in rows}
+    for (key, message), logs in failed.items():
+        say(printable(f"{key} failed: {message}\nall that its runs said: {logs}/*/output.txt"))
     if failed:
         say("when the cause is mended, give the same command again: what is complete is not made twice")
         raise typer.Exit(1)
 
 
-def _list(request: Request, out: Path) -> None:
+def _list(requests: Sequence[Request], out: Path) -> None:
     """What would be run, and how it would be without this command."""
     from relatum.cli.console import printable
-    from relatum.experiments.making import plan_table
+    from relatum.experiments.making import plan_tables
+    from relatum.experiments.selection import find_table
 
-    for chosen, planned in plan_table(request, out):
-        if chosen.row.configs is None:
-            continue
-        title = f"{chosen.row.section}, {chosen.row.label}" if chosen.row.section else chosen.row.label
-        print(printable(f"{chosen.row.key}: {title}"))
-        if planned is None:
-            print(printable(f"  needs {chosen.needs}"))
-        else:
-            n, wanted = len(planned.complete), len(planned.wanted)
-            print(printable(f"  {n} of {wanted} runs are complete\n  {planned.command()}"))
-    if not request.with_test:
+    plans = plan_tables(requests, out)
+    for request, rows in zip(requests, plans, strict=True):
+        if len(requests) > 1:
+            print(printable(f"Table {request.table}. {find_table(request.table).title}"))
+        for chosen, planned in rows:
+            if chosen.row.configs is None:
+                continue
+            title = f"{chosen.row.section}, {chosen.row.label}" if chosen.row.section else chosen.row.label
+            print(printable(f"{chosen.row.key}: {title}"))
+            if planned is None:
+                print(printable(f"  needs {chosen.needs}"))
+            else:
+                n, wanted = len(planned.complete), len(planned.wanted)
+                print(printable(f"  {n} of {wanted} runs are complete\n  {planned.command()}"))
+    if len(requests) > 1:
+        every = [row for rows in plans for _, row in rows if row is not None]
+        distinct = {row.folder.path: row for row in every}.values()
+        n, wanted = sum(len(row.complete) for row in distinct), sum(len(row.wanted) for row in distinct)
+        print(f"In all {len(every)} rows, {len(distinct)} of them distinct: {n} of {wanted} runs are complete")
+    if not requests[0].with_test:
         print("The commands score test as well; with --dev, relatum reproduce does not read it.")
 
 
-def _show(record: dict[str, Any], format: Form) -> None:
+def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
+    """Print tables one after the other; one by itself is a record in JSON, several are a list of them."""
     import json
 
     from relatum.cli.console import printable, results
     from relatum.experiments import rendering
 
-    if format == "table":
-        results().print(rendering.to_rich(record))
-        for line in (rendering.caption(record), *rendering.remarks(record)):
-            print(printable(line))
-    elif format == "json":
-        print(json.dumps(record, ensure_ascii=False, indent=2))
+    if format == "json":
+        print(json.dumps(records[0] if len(records) == 1 else records, ensure_ascii=False, indent=2))
+    elif format == "csv":
+        print(rendering.to_csv(*records), end="")
+    elif format == "markdown":
+        print("\n".join(map(rendering.to_markdown, records)), end="")
     else:
-        print((rendering.to_markdown if format == "markdown" else rendering.to_csv)(record), end="")
+        for number, record in enumerate(records):
+            if number:
+                print()
+            results().print(rendering.to_rich(record))
+            for line in (rendering.caption(record), *rendering.remarks(record)):
+                print(printable(line))
 
 
-def _show_file(path: Path, format: Form) -> None:
+def _show_files(paths: Sequence[Path], format: Form) -> None:
     from relatum.experiments.record import read_record
 
-    _show(read_record(path), format)
+    _show([read_record(path) for path in paths], format)
 
 
 def _fill(page: Path) -> None:

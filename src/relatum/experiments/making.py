@@ -1,4 +1,4 @@
-"""A table from the request for it to the files that hold it."""
+"""Tables from the requests for them to the files that hold them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from rich.console import Console
 
 from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
-from relatum.experiments.measuring import add_gold_scores, needs_gold_scores
+from relatum.experiments.measuring import needs_gold_scores
 from relatum.experiments.planning import PlannedRow, Planner
 from relatum.experiments.record import encoder_title, make_record, write_json
 from relatum.experiments.rendering import to_csv, to_markdown
 from relatum.experiments.running import Outcome, complete_rows, find_encoders
+from relatum.experiments.scoring import GoldScoring
 from relatum.experiments.selection import Chosen, Request, choose, find_table
 from relatum.experiments.tables import Table
-from relatum.training.runs.summary import Failure
+from relatum.training.runs.plan import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,33 @@ class Made:
     stopped: bool
 
 
-def plan_table(request: Request, out: Path, device: str = "auto") -> list[tuple[Chosen, PlannedRow | None]]:
-    """All rows; those that cannot be run have no plan, and say what they need."""
-    planner = Planner(out, request, device)
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A table that is being made: its rows with their plans, where they have one, and where it is written."""
+
+    table: Table
+    request: Request
+    rows: Sequence[tuple[Chosen, PlannedRow | None]]
+    out: Path
+    command: str
+
+    @property
+    def planned(self) -> list[PlannedRow]:
+        return [row for _, row in self.rows if row is not None]
+
+    def write(self, outcome: Outcome, needs: Mapping[Path, str]) -> Made:
+        """Write the table of the runs that are there."""
+        record = make_record(self.table, self.request, self.rows, outcome, needs, self.command)
+        path = self.out / f"{file_name(self.request, record, self.rows)}.json"
+        write_table(path, record)
+        return Made(record, path, outcome.stopped)
+
+
+def plan_table(
+    request: Request, out: Path, device: str = "auto", planner: Planner | None = None
+) -> list[tuple[Chosen, PlannedRow | None]]:
+    """All rows; those that cannot be run have no plan, and say what they need. Tables with one planner share runs."""
+    planner = planner or Planner(out, request, device)
     rows: list[tuple[Chosen, PlannedRow | None]] = []
     wrong: dict[str, str] = {}
     for chosen in choose(request):
@@ -53,32 +78,96 @@ def plan_table(request: Request, out: Path, device: str = "auto") -> list[tuple[
     return rows
 
 
-def make_table(
-    request: Request,
+def plan_tables(
+    requests: Sequence[Request], out: Path, device: str = "auto"
+) -> list[list[tuple[Chosen, PlannedRow | None]]]:
+    """The rows of several tables, which must differ in tables and rows alone; what they share has one folder."""
+    planner = Planner(out, requests[0], device)
+    return [plan_table(request, out, device, planner) for request in requests]
+
+
+def make_tables(
+    requests: Sequence[Request],
     out: Path,
     *,
     device: str = "auto",
     jobs: int | Literal["auto"] | None = None,
-    command: str = "",
+    command: Callable[[Request], str] = lambda _: "",
+    as_is: bool = False,
     say: Callable[[str], None] = lambda _: None,
     console: Console | None = None,
-) -> Made:
-    """Make all runs that a table needs and that are not there, and write the table into `out`.
+) -> list[Made]:
+    """Make all runs that tables need and that are not there, side by side, and write the tables into `out`.
 
-    Rows that fail, or need something, leave the others as they are and are named in the record.
+    Rows that fail, or need something, leave the others as they are and are named in the record. Tables are written
+    after every run, so that one that is interrupted is there as far as it came. `as_is` runs nothing, and writes the
+    tables of the runs that are there. `command` makes what a record says it was made by.
     """
-    table = find_table(request.table)
-    rows = plan_table(request, out, device)
-    planned = [row for _, row in rows if row is not None]
-    needs = find_encoders(planned, say)
-    able = [row for row in planned if row.folder.path not in needs]
-    outcome = complete_rows(able, out.absolute(), device, jobs, console)
-    if not outcome.stopped:
-        _add_gold_scores(table, able, device, outcome, say)
-    record = make_record(table, request, rows, outcome, needs, command)
-    path = out / f"{file_name(request, record, rows)}.json"
-    write_table(path, record)
-    return Made(record, path, outcome.stopped)
+    drafts = [
+        Draft(find_table(request.table), request, rows, out, command(request))
+        for request, rows in zip(requests, plan_tables(requests, out, device), strict=True)
+    ]
+    outcome, needs = Outcome(), dict[Path, str]()
+    if as_is:
+        if not any(row.complete for draft in drafts for row in draft.planned):
+            raise RelatumError(
+                f"{out / 'runs'}: no run of these rows is complete; give the data and settings that runs there were "
+                "made with, or leave out --as-is to make them"
+            )
+    else:
+        needs = find_encoders([row for draft in drafts for row in draft.planned], say)
+        outcome = _complete(drafts, needs, out, device, jobs, say, console)
+    return [draft.write(outcome, needs) for draft in drafts]
+
+
+def _complete(
+    drafts: Sequence[Draft],
+    needs: Mapping[Path, str],
+    out: Path,
+    device: str,
+    jobs: int | Literal["auto"] | None,
+    say: Callable[[str], None],
+    console: Console | None,
+) -> Outcome:
+    """Make all runs that are not there and can be made, with their scores, and write tables along the way."""
+    scoring = GoldScoring(device, say)
+    able = [row for draft in drafts for row in draft.planned if row.folder.path not in needs]
+    scored = {
+        row.folder.path
+        for draft in drafts
+        for row in draft.planned
+        if any(needs_gold_scores(row, column) for column in draft.table.columns)
+    }
+
+    def write(paths: set[Path]) -> None:
+        for draft in drafts:
+            if paths.isdisjoint(row.folder.path for row in draft.planned):
+                continue
+            try:
+                draft.write(Outcome(gold_failures=scoring.failures), needs)
+            except (RelatumError, OSError) as error:
+                say(f"Table {draft.table.number} is not written while runs go on: {error}")
+
+    def ended(row: PlannedRow, run: PlannedRun) -> None:
+        if row.folder.path in scored:
+            scoring.ask(row, run)
+        write({row.folder.path})
+
+    def meanwhile() -> None:
+        write({row.folder.path for row in scoring.collect()})
+
+    finished = False
+    try:
+        for row in able:
+            if row.folder.path in scored:
+                for run in row.complete:
+                    scoring.ask(row, run)
+        outcome = complete_rows(able, out.absolute(), device, jobs, console, ended, meanwhile)
+        finished = not outcome.stopped
+    finally:
+        scoring.close(cancel=not finished)
+    outcome.gold_failures = scoring.failures
+    return outcome
 
 
 def write_table(path: Path, record: Mapping[str, Any]) -> None:
@@ -96,23 +185,6 @@ def file_name(request: Request, record: Mapping[str, Any], rows: Sequence[tuple[
     encoders = {encoder_title(chosen.settings.config.encoder) for chosen in run if chosen.settings is not None}
     parts = [f"table-{record['table']}", *(name for (name,) in (tuple(v) for v in (corpora, encoders) if len(v) == 1))]
     return re.sub(r"[^\w.-]+", "-", "-".join([*parts, request.part]))
-
-
-def _add_gold_scores(
-    table: Table, rows: Sequence[PlannedRow], device: str, outcome: Outcome, say: Callable[[str], None]
-) -> None:
-    """Score models with the gold entities, where a column wants that; what fails is noted with its row."""
-    for row in rows:
-        if not any(needs_gold_scores(row, column) for column in table.columns):
-            continue
-        for run in row.complete:
-            try:
-                add_gold_scores(row, run, device)
-            except (RelatumError, OSError, RuntimeError) as error:
-                message = f"no scores with gold entities: {error}"
-                say(f"{row.folder.path.name}/{run.name}: {message}")
-                failure = Failure(run, message, row.folder.run(run).path)
-                outcome.failures.setdefault(row.folder.path, []).append(failure)
 
 
 def _with_needs(chosen: Chosen, needs: str | None) -> Chosen:

@@ -42,14 +42,8 @@ def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
     return wanted and row.plan.config.evaluation.entities != "gold"
 
 
-def add_gold_scores(row: PlannedRow, run: PlannedRun, device: str | None) -> None:
-    """Let the model of a run look for relations between the gold entities, unless that was done before."""
-    folder = row.folder.run(run)
-    path = folder.path / GOLD_SCORES
-    if path.exists():
-        return
-    scores = score_with_gold_entities(folder, device)
-    with replacing_file(path) as draft:
+def write_gold_scores(folder: RunFolder, scores: dict[str, Any]) -> None:
+    with replacing_file(folder.path / GOLD_SCORES) as draft:
         draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 

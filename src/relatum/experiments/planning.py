@@ -10,28 +10,24 @@ runs, more runs can be asked for later, and what has changed is never taken for 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from relatum.config import Config
 from relatum.data.atomic import replacing_file
 from relatum.data.corpus import open_corpus
-from relatum.encoders.hashing import file_hash, weights_hash
-from relatum.encoders.resolve import expand_user, named_folder
 from relatum.errors import RelatumError
 from relatum.experiments.corpora import CORPORA, Located
+from relatum.experiments.identity import settings_hash, settings_record, without_newer
 from relatum.experiments.selection import Chosen, Request
 from relatum.training.corpus import FoldChoice, count_folds, load_training_data, make_fold_lists
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
 from relatum.training.setup import with_absolute_paths
-
-_WITHOUT_SAY = ("cache", "cache_path", "cache_limit_mib", "store")
-"""Settings of an encoder that change no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,10 @@ class Planner:
     """Plans rows in one folder; data that rows share are read once."""
 
     def __init__(self, out: Path, request: Request, device: str) -> None:
+        """Of the request, runs, folds and parts are read: tables that have them in common share a planner."""
         self._out, self._request, self._device = out.absolute(), request, device
+        self._folders: dict[str, Path] = {}
+        self._known: dict[Path, dict[str, Any]] | None = None
         self._prints: dict[tuple[object, ...], str] = {}
         self._n_folds: dict[tuple[Path, Path], int] = {}
 
@@ -77,8 +76,7 @@ class Planner:
         n_folds = 0 if lists is None else self._count_folds(lists, data.path)
         folds = [*range(1, n_folds + 1)][: request.n_folds] or [None]
         first = with_seed(config, 0)
-        key = settings_hash(config, self._fingerprint(data, first, lists, folds[0]), request.with_test)
-        folder = RunsFolder(self._folder(chosen, key))
+        folder = RunsFolder(self._folder(chosen, self._fingerprint(data, first, lists, folds[0])))
         seeds = range(config.training.seed, config.training.seed + request.n_runs)
         wanted = tuple(
             PlannedRun(
@@ -110,11 +108,28 @@ class Planner:
         row = PlannedRow(chosen, folder, plan, wanted)
         return replace(row, plan=replace(plan, command=row.command()))
 
-    def _folder(self, chosen: Chosen, key: str) -> Path:
+    def _folder(self, chosen: Chosen, fingerprint: str) -> Path:
+        """The folder of runs with such settings and data: one that is there, or is planned for another row, or new."""
+        assert chosen.settings is not None
+        record = settings_record(chosen.settings.config)
+        key = settings_hash(record, fingerprint, self._request.with_test)
+        if key in self._folders:
+            return self._folders[key]
         runs = self._out / "runs"
-        made = [path for path in runs.glob(f"*-{key}") if path.is_dir()]
+        made = [path for path in runs.glob(f"*-{key}") if path.is_dir()] or self._older(record, fingerprint)
         names = [name.removeprefix("ablations/").replace("/", "-") for name in chosen.row.configs or ()] or ["default"]
-        return made[0] if made else runs / "-".join([chosen.corpus.name, *names, key])
+        self._folders[key] = made[0] if made else runs / "-".join([chosen.corpus.name, *names, key])
+        return self._folders[key]
+
+    def _older(self, record: Mapping[str, Any], fingerprint: str) -> list[Path]:
+        """The folders of the same runs that were begun before relatum had all of today's settings."""
+        if self._known is None:
+            plans = sorted((self._out / "runs").glob("*/runs.json"))
+            known = {path.parent: stored_settings(path) for path in plans}
+            self._known = {path: settings for path, settings in known.items() if settings is not None}
+        older = [without_newer(record, settings) for settings in self._known.values()]
+        keys = {settings_hash(one, fingerprint, self._request.with_test) for one in older if one != record}
+        return [path for path in self._known if path.name.rpartition("-")[2] in keys]
 
     def _lists(self, data: Located, name: str) -> Path | None:
         """The file of folds, which is made here where there is none."""
@@ -144,27 +159,24 @@ class Planner:
 
 
 def write_plans(rows: Sequence[PlannedRow]) -> None:
-    """Write the plans of rows that have new runs; what runs.json says besides stays as it is."""
+    """Write the plans of rows that have new runs; the settings that a plan has stay those that its hash is of."""
     for row in rows:
-        if row.folder.plan.exists() and row.folder.read().runs == row.plan.runs:
-            continue
+        values = row.plan.to_dict()
+        if row.folder.plan.exists():
+            if row.folder.read().runs == row.plan.runs:
+                continue
+            values["config"] = without_newer(values["config"], stored_settings(row.folder.plan) or {})
         with replacing_file(row.folder.plan) as draft:
-            draft.write_text(json.dumps(row.plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def settings_hash(config: Config, fingerprint: str, with_test: bool) -> str:
-    """What runs of the same settings and data have in common, whatever their seeds and wherever their files are."""
-    record = config.to_dict()
-    del record["training"]["seed"]
-    for key in _WITHOUT_SAY:
-        del record["encoder"][key]
-    folder = None if config.encoder.kind == "none" else named_folder(config.encoder.name)
-    if folder is not None:
-        record["encoder"]["name"] = weights_hash(folder)
-    if config.words.path is not None and expand_user(config.words.path).is_file():
-        record["words"]["path"] = _words_hash(expand_user(config.words.path))
-    whole = json.dumps([record, fingerprint, with_test], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()[:12]
+def stored_settings(path: Path) -> dict[str, Any] | None:
+    """The settings of a plan as they were written, by whatever version; None where there are none to read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _check_parts(data: Located, with_test: bool) -> None:
@@ -175,11 +187,6 @@ def _check_parts(data: Located, with_test: bool) -> None:
             f"{data.shown}: found {', '.join(sorted(names))}; expected the parts train, dev and test. Divide the "
             "corpus by its published lists with relatum split --lists, or put a folds.json beside it"
         )
-
-
-@cache
-def _words_hash(path: Path) -> str:
-    return file_hash(path)
 
 
 @cache

@@ -12,7 +12,7 @@ from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 from relatum.experiments.configs import configs_folder
 from relatum.experiments.corpora import VARIABLE
-from relatum.experiments.measuring import measure
+from relatum.experiments.measuring import measure, needs_gold_scores
 from relatum.experiments.paper import SOURCE
 from relatum.experiments.planning import PlannedRow
 from relatum.experiments.running import Outcome
@@ -85,10 +85,18 @@ def _row(
     columns = [column for column in table.columns if column.key in row.published]
     runs = [_run(planned, run, columns, request.part) for run in planned.complete]
     failures = outcome.failures.get(planned.folder.path, [])
+    gold = [column for column in columns if needs_gold_scores(planned, column)]
+    if gold:
+        failures = [*failures, *outcome.gold_failures.get(planned.folder.path, [])]
     blocked = needs.get(planned.folder.path)
+    status = _status(len(runs), len(planned.wanted), bool(failures), blocked is not None)
+    message = failures[0].message if failures else blocked
+    n_unscored = sum(any(run[column.key] is None for column in gold) for run in runs)
+    if n_unscored and status in ("complete", "partial"):
+        status, message = "partial", f"{n_unscored} of {len(runs)} models are not yet scored with the gold entities"
     record |= {
-        "status": _status(len(runs), len(planned.wanted), bool(failures), blocked is not None),
-        "message": failures[0].message if failures else blocked,
+        "status": status,
+        "message": message,
         "folder": planned.folder.path.name,
         "n_wanted": len(planned.wanted),
         "data": {"path": chosen.data.shown if chosen.data else None, "folds": _n_folds(planned)},

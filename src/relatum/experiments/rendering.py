@@ -61,6 +61,11 @@ def caption(record: Mapping[str, Any]) -> str:
         f"Paper: {corpus}, {published['part']}, {published['encoder']}, mean of {published['n_runs']} runs.",
         f"Ours: {', '.join(_ours(record))}.",
     ]
+    n_missing, n_wanted = _missing(record)
+    if n_missing:
+        sentences.append(
+            f"Not complete: {n_missing} of {n_wanted} runs are missing; means are of those that are there."
+        )
     if record["settings"]:
         sentences.append(f"With {', '.join(record['settings'])}.")
     sentences.append("F1 in per cent.")
@@ -75,7 +80,8 @@ def remarks(record: Mapping[str, Any]) -> list[str]:
     for row in record["rows"]:
         if row["status"] not in _STATUS:
             continue
-        n = f", {len(row['runs'])} of {row['n_wanted']} runs are complete" if row.get("runs") else ""
+        counted = row.get("runs") or row["status"] == "not run"
+        n = f", {len(row['runs'])} of {row['n_wanted']} runs are complete" if counted else ""
         why = f": {row['message']}" if row.get("message") else ""
         found.append(f"{_title(row)} ({row['key']}): {_STATUS[row['status']]}{n}{why}")
     return found
@@ -96,36 +102,38 @@ def to_markdown(record: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_csv(record: Mapping[str, Any]) -> str:
-    """A line for every row and column, with numbers as they are in the record."""
-    default = next((row for row in record["rows"] if row["key"] == record["default"]), None)
+def to_csv(*records: Mapping[str, Any]) -> str:
+    """A line for every row and column, with numbers as they are in the record; several tables have one head."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
         "table section row key corpus encoder part average column published published_difference mean std n difference "
         "status".split()
     )
+    for record in records:
+        writer.writerows(_csv_lines(record))
+    return text.getvalue()
+
+
+def _csv_lines(record: Mapping[str, Any]) -> Iterator[list[object]]:
+    default = next((row for row in record["rows"] if row["key"] == record["default"]), None)
     for row in record["rows"]:
         for key in record["columns"]:
             if key not in row["published"]:
                 continue
             spread = row.get("measured", {}).get(key, {})
-            place = [record["table"], row["section"], row["label"], row["key"], row["corpus"], row.get("encoder")]
-            writer.writerow(
-                [
-                    *place,
-                    record["part"],
-                    row["average"],
-                    key,
-                    row["published"][key],
-                    _round(_difference(row["published"].get(key), default and default["published"].get(key))),
-                    *(_round(spread.get(name)) for name in ("mean", "std")),
-                    spread.get("n", 0),
-                    _round(_difference(_mean(row, key), _mean(default, key))),
-                    row["status"],
-                ]
-            )
-    return text.getvalue()
+            yield [
+                *(record["table"], row["section"], row["label"], row["key"], row["corpus"], row.get("encoder")),
+                record["part"],
+                row["average"],
+                key,
+                row["published"][key],
+                _round(_difference(row["published"].get(key), default and default["published"].get(key))),
+                *(_round(spread.get(name)) for name in ("mean", "std")),
+                spread.get("n", 0),
+                _round(_difference(_mean(row, key), _mean(default, key))),
+                row["status"],
+            ]
 
 
 def to_rich(record: Mapping[str, Any]) -> Table:
@@ -163,6 +171,15 @@ def _ours(record: Mapping[str, Any]) -> Iterator[str]:
     if steps is not None:
         yield f"{steps:,} updates"
     yield "mean ± standard deviation of the runs" if record["n_runs"] > 1 else "one run"
+
+
+def _missing(record: Mapping[str, Any]) -> tuple[int, int]:
+    """How many runs a table that was interrupted lacks, and how many it is to have."""
+    if not any(row["status"] in ("partial", "not run") for row in record["rows"]):
+        return 0, 0
+    planned = [row for row in record["rows"] if "n_wanted" in row]
+    n_wanted = sum(row["n_wanted"] for row in planned)
+    return n_wanted - sum(len(row["runs"]) for row in planned), n_wanted
 
 
 def _needed(record: Mapping[str, Any], name: str) -> bool:
@@ -211,6 +228,8 @@ def _n_runs(row: Mapping[str, Any]) -> str:
     """How many seeds the numbers are the mean of, and how many folds each."""
     if row["status"] == "quoted":
         return ""
+    if row["status"] == "partial":
+        return f"{len(row['runs'])} of {row['n_wanted']} ({_STATUS['partial']})"
     seeds = {run["seed"] for run in row.get("runs", ())}
     folds = row.get("data", {}).get("folds")
     n = str(len(seeds)) + (f" × {folds} folds" if folds else "")

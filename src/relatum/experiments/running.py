@@ -1,11 +1,11 @@
-"""The runs of several rows side by side, and what became of them."""
+"""The runs of several rows, of one table or more, side by side, and what became of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -27,6 +27,8 @@ class Outcome:
 
     failures: dict[Path, list[Failure]] = field(default_factory=dict)
     """By the folder of the row."""
+    gold_failures: dict[Path, list[Failure]] = field(default_factory=dict)
+    """Models that could not be scored with gold entities, which matters only where a table shows that."""
     stopped: bool = False
     """Whether the user asked to stop; the states of all runs are saved."""
 
@@ -37,18 +39,26 @@ def complete_rows(
     device: str = "auto",
     jobs: int | Literal["auto"] | None = None,
     console: Console | None = None,
+    ended: Callable[[PlannedRow, PlannedRun], None] = lambda *_: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Make all runs of the rows that are not there yet; a run that fails does not keep others from going on.
 
-    Rows take turns, seed by seed, so that a table that is stopped has something of each.
+    The first seed of every row comes before the second of any, so that tables that are stopped have something of each
+    row. `ended` hears of every run that is complete, and `meanwhile` is called again and again; both must be quick.
     """
-    rows = list({row.folder.path: row for row in rows}.values())
+    distinct: dict[Path, PlannedRow] = {}
+    for row in rows:
+        distinct.setdefault(row.folder.path, row)
+    rows = list(distinct.values())
     whole = RunsFolder(out / "runs")
     whole.path.mkdir(parents=True, exist_ok=True)
     outcome = Outcome()
-    left = _interleave([[(row, run) for run in row.wanted if run not in row.complete] for row in rows])
+    left = _in_turns(rows)
+    named = {replace(run, name=f"{row.folder.path.name}/{run.name}"): (row, run) for row, run in left}
     n_all = sum(len(row.wanted) for row in rows)
-    screen = RunsScreen(n_all, console)
+    by_name = {run.name: place for run, place in named.items()}
+    screen = _Screen(n_all, console, lambda name: ended(*by_name[name]), meanwhile)
     screen.n_complete = n_all - len(left)
     if not left:
         return outcome
@@ -56,7 +66,6 @@ def complete_rows(
         write_plans(rows)
         for row in rows:
             row.folder.prepare(replace(row.plan, runs=row.wanted))
-        named = {replace(run, name=f"{row.folder.path.name}/{run.name}"): (row, run) for row, run in left}
         chosen = choose_device(device)
         shares = share_cores(len(left), jobs if isinstance(jobs, int) else None, chosen)
         plan = replace(left[0][0].plan, runs=tuple(named), threads=shares.threads)
@@ -94,10 +103,32 @@ def find_encoders(rows: Sequence[PlannedRow], say: Callable[[str], None]) -> dic
     return needs
 
 
-def _interleave(queues: Sequence[Sequence[tuple[PlannedRow, PlannedRun]]]) -> list[tuple[PlannedRow, PlannedRun]]:
-    """The first of every queue, then the second of every queue, and so on."""
-    longest = max(map(len, queues), default=0)
-    return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
+class _Screen(RunsScreen):
+    """Passes on which runs are complete, and that something was heard of any."""
+
+    def __init__(
+        self, n_runs: int, console: Console | None, ended: Callable[[str], None], meanwhile: Callable[[], None]
+    ) -> None:
+        super().__init__(n_runs, console)
+        self._ended, self._meanwhile = ended, meanwhile
+
+    def hear(self, name: str, event: Mapping[str, Any]) -> None:
+        super().hear(name, event)
+        self._meanwhile()
+
+    def end(self, name: str, what: str) -> None:
+        super().end(name, what)
+        if what == "complete":
+            self._ended(name)
+
+
+def _in_turns(rows: Sequence[PlannedRow]) -> list[tuple[PlannedRow, PlannedRun]]:
+    """The runs that are not complete: those of all rows with their first seed, then with their second, and so on."""
+    left: list[tuple[PlannedRow, PlannedRun]] = []
+    for row in rows:
+        complete = set(row.complete)
+        left += [(row, run) for run in row.wanted if run not in complete]
+    return sorted(left, key=lambda one: (one[1].seed - one[0].wanted[0].seed, one[1].fold or 0))
 
 
 def _greediest(rows: Sequence[PlannedRow]) -> PlannedRow:

@@ -56,6 +56,30 @@ def find_table(number: int) -> Table:
     return TABLES[number]
 
 
+def share_rows(requests: Sequence[Request]) -> list[Request]:
+    """The same tables, each asked only for those of the named rows that it has; those that have none are left out."""
+    if len(requests) < 2 or not any(request.rows for request in requests):
+        return list(requests)
+    keys = {request.table: runnable_keys(request) for request in requests}
+    for name in dict.fromkeys(name for request in requests for name in request.rows):
+        if not any(name in known for known in keys.values()):
+            tables = "; ".join(f"Table {number} has {', '.join(known)}" for number, known in keys.items())
+            raise RelatumError(f"--row {name}: none of the tables has such a row. {tables}")
+    shared = [
+        replace(request, rows=tuple(name for name in request.rows if name in keys[request.table]))
+        for request in requests
+    ]
+    return [one for one in shared if one.rows]
+
+
+def runnable_keys(request: Request) -> list[str]:
+    """The keys of the rows that can be run, whichever of them were asked for."""
+    table = find_table(request.table)
+    corpora = {name: name_corpus(name) for name in request.corpora}
+    rows = _rows(table, replace(request, rows=()), corpora)
+    return [row.key for row in rows if row.configs is not None]
+
+
 def choose(request: Request) -> list[Chosen]:
     """The rows, each with its settings; settings that are right for none of them are raised."""
     table = find_table(request.table)

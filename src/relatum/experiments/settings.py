@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 
 from relatum.config import Config, load_config, trace_config
@@ -18,6 +19,8 @@ from relatum.experiments.tables import Row
 
 PAPER_STEPS = 20_000
 """The updates behind the published numbers."""
+N_EVALUATIONS = 20
+"""How often a run of another length is evaluated: as often as in the paper, 40 times, would be most of a short one."""
 _BARE = re.compile(r"(?!(?:true|false|inf|nan|unset)$)[A-Za-z/.~][\w./~-]*")
 
 
@@ -50,7 +53,7 @@ def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Setting
 def user_overrides(
     steps: int | None, encoder: str | None, given: Sequence[str], places: Places, preset: Config
 ) -> list[str]:
-    """What the user asks of all rows: a length, with warm-up and evaluations in proportion; an encoder; settings.
+    """What the user asks of all rows: a length, with a warm-up in proportion and 20 evaluations; an encoder; settings.
 
     Word vectors that the preset names and that are not there are looked for beside the corpora. A frozen encoder is not
     stored with every one of the many models.
@@ -59,7 +62,8 @@ def user_overrides(
         [] if any(one.replace(" ", "").startswith("encoder.store=") for one in given) else ["encoder.store=name"]
     )
     if steps is not None:
-        parts = {"steps": steps, "warmup_steps": max(1, steps // 20), "evaluate_every": max(1, steps // 40)}
+        every = ceil(steps / N_EVALUATIONS)
+        parts = {"steps": steps, "warmup_steps": max(1, steps // 20), "evaluate_every": every}
         overrides += [f"training.{key}={value}" for key, value in parts.items()]
     if encoder is not None:
         overrides.append(override("encoder.name", encoder))

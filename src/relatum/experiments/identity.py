@@ -1,0 +1,66 @@
+"""By what runs are known again: a hash of all settings but the seed, and of the data.
+
+A setting that relatum has got since is not in the hash of older runs. While it has its default, under which nothing is
+other than before, they are still the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from relatum.config import Config
+from relatum.encoders.hashing import file_hash, weights_hash
+from relatum.encoders.resolve import expand_user, named_folder
+
+_WITHOUT_SAY = ("cache", "cache_path", "cache_limit_mib", "store")
+"""Settings of an encoder that change no number."""
+
+
+def settings_record(config: Config) -> dict[str, Any]:
+    """What runs of the same settings have in common, whatever their seeds and wherever their files are."""
+    record = config.to_dict()
+    del record["training"]["seed"]
+    for key in _WITHOUT_SAY:
+        del record["encoder"][key]
+    folder = None if config.encoder.kind == "none" else named_folder(config.encoder.name)
+    if folder is not None:
+        record["encoder"]["name"] = weights_hash(folder)
+    if config.words.path is not None and expand_user(config.words.path).is_file():
+        record["words"]["path"] = _words_hash(expand_user(config.words.path))
+    return record
+
+
+def settings_hash(record: Mapping[str, Any], fingerprint: str, with_test: bool) -> str:
+    """The hash of settings, the data and the parts that are scored."""
+    whole = json.dumps([record, fingerprint, with_test], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()[:12]
+
+
+def without_newer(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of settings without those that an older one does not know, where they have their defaults."""
+    return _without(record, older, _defaults())
+
+
+def _without(record: Mapping[str, Any], older: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in record.items():
+        if key not in older and value == defaults.get(key):
+            continue
+        sections = isinstance(value, dict) and isinstance(older.get(key), dict) and isinstance(defaults.get(key), dict)
+        kept[key] = _without(value, older[key], defaults[key]) if sections else value
+    return kept
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return Config().to_dict()
+
+
+@cache
+def _words_hash(path: Path) -> str:
+    return file_hash(path)

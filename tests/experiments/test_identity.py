@@ -1,0 +1,69 @@
+"""By what runs are known again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from relatum.config import Config, load_config
+from relatum.experiments import identity
+from relatum.experiments.identity import settings_hash, settings_record, without_newer
+from relatum.experiments.making import make_tables
+from relatum.experiments.planning import Planner
+from relatum.experiments.selection import Request, choose
+
+from .conftest import TINY
+
+pytestmark = pytest.mark.usefixtures("deeds")
+
+
+def test_hash_is_of_all_settings_but_the_seed_and_what_changes_no_number() -> None:
+    def key(*overrides: str, data: str = "abc", with_test: bool = True) -> str:
+        config = load_config(None, ["encoder.kind=none", *overrides])
+        return settings_hash(settings_record(config), data, with_test)
+
+    assert key() == key("training.seed=7", "encoder.store=name", "encoder.cache=disk")
+    assert len({key(), key("model.width=40"), key(data="abd"), key(with_test=False)}) == 4
+
+
+def test_settings_that_were_not_known_count_only_where_they_differ_from_the_default() -> None:
+    record, older = Config().to_dict(), Config().to_dict()
+    del older["training"]["focal_gamma"], older["decoding"]
+    assert without_newer(record, older) == older
+    assert without_newer(record, record) == record
+    record["training"]["focal_gamma"] = 3.0
+    assert without_newer(record, older)["training"]["focal_gamma"] == 3.0
+
+
+def test_runs_from_before_a_setting_was_added_are_taken_up_and_stay_known(
+    news: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def request(n_runs: int, *more: str) -> Request:
+        return Request(5, (str(news),), rows=("default",), n_runs=n_runs, steps=40, overrides=(*TINY, *more))
+
+    def folder(wanted: Request) -> Path:
+        (chosen,) = choose(wanted)
+        return Planner(tmp_path, wanted, "cpu").plan(chosen).folder.path
+
+    def strip(record: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+        del record["training"]["focal_gamma"]
+        return record
+
+    # What a relatum without the setting would have written: its hash, and its plan.
+    to_dict = Config.to_dict
+    with monkeypatch.context() as patch:
+        patch.setattr(Config, "to_dict", lambda config: strip(to_dict(config)))
+        identity._defaults.cache_clear()
+        (made,) = make_tables([request(1)], tmp_path, device="cpu", jobs=1)
+    identity._defaults.cache_clear()
+    (older,) = (tmp_path / "runs").glob("news-*")
+    assert made.record["complete"] is True
+    assert folder(request(1)) == older
+    assert folder(request(1, "training.focal_gamma=3.0")) != older
+    # More runs are added, by which the plan is written anew, and it is known even then.
+    make_tables([request(2)], tmp_path, device="cpu", jobs=1)
+    assert len(json.loads((older / "runs.json").read_text())["runs"]) == 2
+    assert folder(request(2)) == older
+    assert [path.name for path in (tmp_path / "runs").glob("news-*")] == [older.name]
