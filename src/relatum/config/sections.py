@@ -289,14 +289,6 @@ class TrainingConfig(Section):
         "made smaller.",
     )
     bucketing: bool = Field(default=True, description="Whether sentences of like length share a batch.")
-    swapped_copies: NotNegative = Field(
-        default=0,
-        description="How many copies of the training sentences are learned beside them, in which entities have the "
-        "words of others with the same label.",
-    )
-    swapped_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.5, description="The share of the entities in such copies that have other words."
-    )
     learning_rate: PositiveNumber = Field(default=1e-3, description="Adam's learning rate after the warm-up.")
     warmup_steps: NotNegative = Field(default=1000, description="Updates over which the rate rises from 0.")
     schedule: Literal["inverse", "linear", "cosine"] = Field(

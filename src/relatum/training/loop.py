@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from relatum.config import Config
-from relatum.data.swapping import swap_entities
 from relatum.errors import RelatumError
 from relatum.evaluation.confidence import Calibrated, calibrate
 from relatum.evaluation.metrics import Scores, evaluate
@@ -122,12 +121,9 @@ class _Run:
         set_up_device(device)
         self._stored, remarks = make_model(data, self._config, device)
         training = self._config.training
-        copies = swap_entities(data.train, training.swapped_copies, training.swapped_share, training.seed)
-        examples, cut = cut_long([*data.train, *copies], self._stored.encoder, self._config)
+        examples, cut = cut_long(data.train, self._stored.encoder, self._config)
         for remark in (*data.remarks, *shorten(advise(data.parts, self._config)), *remarks, *cut):
             monitor.say(remark)
-        if copies:
-            monitor.say(f"{len(copies):,} copies of training sentences have other entities in them")
         if processes.n > 1:
             monitor.say(f"{processes.n} processes share every batch")
         # The stored model and the one that is trained share their network; only the latter's encoder has a memory.
