@@ -14,6 +14,8 @@ import torch
 
 from relatum.config import load_config
 from relatum.decoding.sentences import decode_sentences
+from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.encoders.resolve import load_encoder
 from relatum.errors import RelatumError
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
@@ -44,7 +46,9 @@ def make_model(seed: int = 0, *overrides: str, schema: Schema = SCHEMA) -> Model
         "sequence.feedforward_width=8",
         "characters.width=6",
     )
-    model = build_model(load_config(None, (*settings, *overrides)), schema, None, None, "abdefhilmnoprstuw")
+    config = load_config(None, (*settings, *overrides))
+    encoder = load_encoder(config.encoder, want_maps=True)
+    model = build_model(config, schema, encoder, None, "abdefhilmnoprstuw")
     torch.manual_seed(160 + seed)
     for parameter in model.network.parameters():
         parameter.data = 1.2 * torch.randn_like(parameter)
@@ -183,3 +187,28 @@ def test_ensemble_is_loaded_by_the_names_of_its_members(tmp_path: Path) -> None:
         Extractor.from_pretrained([*names, tmp_path / "." / "1"])
     with pytest.raises(RelatumError, match="needs at least one model"):
         Extractor.from_pretrained([])
+
+
+def test_encoder_that_members_share_is_loaded_once_and_reads_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("encoder.kind=huggingface", "encoder.store=name")
+    models = [make_model(0, *settings), make_model(1, *settings), make_model(2, *settings, "encoder.pooling=first")]
+    for seed, model in enumerate(models):
+        save_model(model, tmp_path / str(seed))
+    ensemble = Extractor.from_pretrained([tmp_path / str(seed) for seed in range(3)], device="cpu")
+    assert isinstance(ensemble, Ensemble)
+    first, second, third = (member.encoder for member in ensemble.members)
+    assert first is second
+    assert third is not first
+    expected = Ensemble(models).predict(SENTENCES)
+    readers = []
+    begin = HuggingFaceEncoder.begin
+
+    def noted(encoder: HuggingFaceEncoder, sentences: Sequence[Sequence[str]]) -> object:
+        readers.append(encoder)
+        return begin(encoder, sentences)
+
+    monkeypatch.setattr(HuggingFaceEncoder, "begin", noted)
+    assert_same(ensemble.predict(SENTENCES), expected)
+    assert readers == [first, third]

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from relatum.config import Config
+from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, OnProgress, find_model
 from relatum.extractor.inside.layers import Reading
@@ -27,8 +28,9 @@ class Ensemble(Extractor):
     """Reads text with several models: the mean of their probabilities, of words and of cells, is decoded once.
 
     They must have the same labels, and the same settings of text, tagging and decoding; encoders and sizes may differ.
-    All other settings are the first one's, but batches and windows are small enough for each. Scores are the means', as
-    the networks give them: what calibrates a member does not calibrate the ensemble.
+    All other settings are the first one's, but batches and windows are small enough for each. An encoder that several
+    of them have reads once for all. Scores are the means', as the networks give them: what calibrates a member does not
+    calibrate the ensemble.
     """
 
     def __init__(
@@ -84,7 +86,14 @@ def load_ensemble(
     for number, place in enumerate(places):
         if place in places[:number]:
             raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
-    members = [Extractor.from_pretrained(name, device, precision).model for name in names]
+    members: list[Model] = []
+    encoders: dict[tuple[str, int], TextEncoder] = {}
+    for name in names:
+        member = Extractor.from_pretrained(name, device, precision).model
+        if member.encoder is not None:  # the same one is kept once, and reads for all who have it
+            key = member.encoder.fingerprint, member.encoder.n_mixed
+            member = replace(member, encoder=encoders.setdefault(key, member.encoder))
+        members.append(member)
     return Ensemble(members, [str(name) for name in names], batch_size, max_cells)
 
 

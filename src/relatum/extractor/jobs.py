@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.sentences import decode_sentences
+from relatum.encoders.base import EncoderOutput, TextEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.device import if_it_fits
 from relatum.models.known_words import KnownWords
@@ -129,12 +130,13 @@ def _score(
     model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None = None, *others: Reader
 ) -> _Scores:
     """What the network says, or several together; on a GPU they may not have said it yet."""
-    outputs = _read(model, sentences, known)
+    features = _share_features([model, *(one for one, _ in others)], sentences) if others else {}
+    outputs = _read(model, sentences, known, features)
     of_words, of_cells = outputs.entity_logits, outputs.relation_logits
     if others:
         of_words, of_cells = _certainty(of_words), None if of_cells is None else _certainty(of_cells)
     for one, its_known in others:
-        more = _read(one, sentences, its_known)
+        more = _read(one, sentences, its_known, features)
         of_words = torch.logaddexp(of_words, _certainty(more.entity_logits))
         if of_cells is not None and more.relation_logits is not None:
             of_cells = torch.logaddexp(of_cells, _certainty(more.relation_logits))
@@ -146,14 +148,24 @@ def _certainty(logits: Tensor) -> Tensor:
     return logits.float().log_softmax(-1)
 
 
-def _read(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None) -> Outputs:
+_Features = Mapping[TextEncoder, EncoderOutput]
+
+
+def _share_features(models: Sequence[Model], sentences: Sequence[Sequence[str]]) -> _Features:
+    """What the encoders say that several of the models have."""
+    counts = Counter(model.encoder for model in models if model.encoder is not None)
+    return {encoder: encoder.encode(sentences) for encoder, count in counts.items() if count > 1}
+
+
+def _read(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None, features: _Features) -> Outputs:
     network = model.network
+    shared = None if model.encoder is None else features.get(model.encoder)
     was_training = network.training
     if was_training:
         network.eval()
     try:
         # Of weights that are being learned nothing is kept: not every way of changing them is seen.
-        inputs = model.inputs(sentences, known=None if was_training else known, late=True)
+        inputs = model.inputs(sentences, shared, known=None if was_training else known, late=True)
         outputs: Outputs = network(inputs, keep=False)
     finally:
         if was_training:
