@@ -104,7 +104,7 @@ def test_stop_has_exit_status_130(data: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_folder_that_is_taken_is_refused_with_the_cure(data: Path, tmp_path: Path) -> None:
     run(data, "--out", tmp_path / "runs", "--runs", "1", "--device", "cpu")
-    with pytest.raises(RelatumError, match=f"go on with it by --resume {tmp_path / 'runs'}"):
+    with pytest.raises(RelatumError, match=f"go on with it by relatum train --resume {tmp_path / 'runs'}"):
         run(data, "--out", tmp_path / "runs", "--runs", "1")
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from relatum.config import Config, load_config
 from relatum.errors import RelatumError
-from relatum.training.folder import RunFolder, RunRecord
+from relatum.training.folder import RunFolder, RunRecord, resume_command
 
 
 def record(config: Config | None = None) -> RunRecord:
@@ -32,7 +33,7 @@ def test_record_of_a_run_comes_back(tmp_path: Path) -> None:
 def test_run_takes_a_new_or_empty_folder_only(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     RunFolder(tmp_path / "empty").create(record())
-    with pytest.raises(RelatumError, match=r"go on with it by --resume .*empty, or name a new one with --out"):
+    with pytest.raises(RelatumError, match=r"by relatum train --resume .*empty, or name a new one with --out"):
         RunFolder(tmp_path / "empty").create(record())
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "note.txt").write_text("mine")
@@ -106,3 +107,9 @@ def test_system_without_locks_goes_without_and_says_so(tmp_path: Path, monkeypat
 def test_run_folder_is_imported_where_there_is_no_fcntl() -> None:
     code = "import sys; sys.modules['fcntl'] = None; import relatum.training.folder"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_command_that_goes_on_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "my runs; $(rm)"
+    assert shlex.split(resume_command(folder)) == ["relatum", "train", "--resume", str(folder)]
+    assert resume_command(Path("runs/1")) == "relatum train --resume runs/1"

@@ -75,6 +75,7 @@ def _chosen(given: Config, settled: Config) -> list[str]:
 def complete_several(path: Path, device: str | None = None, jobs: Jobs = None) -> None:
     """Go on until all runs have ended, and show their scores; the exit status is 1 where some failed."""
     from relatum.cli.console import printable, results, say
+    from relatum.training.folder import resume_command
     from relatum.training.runs.parallel import complete_runs
     from relatum.training.runs.summary import show_results
 
@@ -85,5 +86,5 @@ def complete_several(path: Path, device: str | None = None, jobs: Jobs = None) -
     for run in record["missing"]:
         say(f"{run['name']} failed: {run['message']}\nall that it said: {path / run['log']}")
     if record["missing"]:
-        say(f"when the cause is mended: relatum train --resume {path}")
+        say(f"when the cause is mended: {resume_command(path)}")
         raise typer.Exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,7 +81,8 @@ def tune(
         raise typer.Exit(130) from None
     results().print(_table(search.reports(), best))
     print(printable(f"best: trial {best.number}, {_percent(best.score)} on dev\nsettings: {search.best_settings}"))
-    print(printable(f"use them: relatum train {data} --config {search.best_settings}"))
+    use = shlex.join(["relatum", "train", str(data), "--config", str(search.best_settings)])
+    print(printable(f"use them: {use}"))
 
 
 def _percent(score: float | None) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,11 @@ from relatum.data.atomic import replacing_file
 from relatum.errors import ConfigError, RelatumError
 
 _BEST = re.compile(r"step-(\d+)")
+
+
+def resume_command(path: Path) -> str:
+    """What a user types to go on with a run, or with several, whatever its folder is called."""
+    return shlex.join(["relatum", "train", "--resume", str(path)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ class RunFolder:
         """Refuse a folder that is neither new nor empty."""
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             started = self.is_started or (self.path / "runs.json").exists()
-            cure = f"go on with it by --resume {self.path}, or name" if started else "name"
+            cure = f"go on with it by {resume_command(self.path)}, or name" if started else "name"
             raise RelatumError(f"{self.path} is not an empty folder; {cure} a new one with --out")
 
     def create(self, record: RunRecord) -> None:

@@ -26,7 +26,7 @@ from relatum.training.batches import Batches, cut_long
 from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
-from relatum.training.folder import RunFolder, RunRecord
+from relatum.training.folder import RunFolder, RunRecord, resume_command
 from relatum.training.history import Evaluation, Progress, selection_score
 from relatum.training.monitor import Log, Monitor, Monitors, Quiet
 from relatum.training.optimisation import Optimiser, learning_rate
@@ -337,13 +337,13 @@ class _Run:
         if not self._progress.step:
             return (
                 "stopped before the first update: nothing was learned yet. "
-                f"To begin again: relatum train --resume {self._folder.path}"
+                f"To begin again: {resume_command(self._folder.path)}"
             )
         best = self._progress.best
         model = f" The best model so far is {self._folder.best(best.step)}." if best else ""
         return (
             f"stopped after step {self._progress.step:,}; the state is saved.{model} "
-            f"To go on: relatum train --resume {self._folder.path}"
+            f"To go on: {resume_command(self._folder.path)}"
         )
 
 

@@ -18,7 +18,7 @@ from relatum.evaluation.paired import PairedTest, sign_flip_test
 from relatum.evaluation.report import N_RESAMPLES
 from relatum.evaluation.significance import AVERAGES, Comparison, compare
 from relatum.schema import Schema
-from relatum.training.folder import RunFolder
+from relatum.training.folder import RunFolder, resume_command
 from relatum.training.reports.predictions import read_predictions
 from relatum.training.runs.plan import RunsFolder, is_runs_folder
 from relatum.training.runs.summary import Spread, read_result
@@ -166,7 +166,7 @@ def _complete_runs(path: Path) -> dict[tuple[int, int | None], Path]:
 def _result(path: Path) -> dict[str, Any]:
     folder = RunFolder(path)
     if not folder.result.exists():
-        cure = f"complete it: relatum train --resume {path}" if folder.is_started else "name the folder of a run"
+        cure = f"complete it: {resume_command(path)}" if folder.is_started else "name the folder of a run"
         raise RelatumError(f"{path}: there is no complete run here (no {folder.result.name}); {cure}")
     return read_result(folder.result)
 

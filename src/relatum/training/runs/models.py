@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from relatum.errors import RelatumError
+from relatum.training.folder import resume_command
 from relatum.training.runs.plan import RunsFolder
 
 
@@ -24,7 +25,7 @@ def runs_models(path: Path, say: Callable[[str], None]) -> list[str]:
         )
     missing = [run.name for run in plan.runs if not folder.run(run).model.is_dir()]
     if missing:
-        cure = f"complete them by relatum train --resume {path}"
+        cure = f"complete them by {resume_command(path)}"
         raise RelatumError(f"{path}: these runs have no model yet: {', '.join(missing)}; {cure}")
     if len({run.fingerprint for run in plan.runs}) > 1:
         say(f"{path}: each run held out other sentences of its data, and has learned from some that others held out")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from relatum.extractor.device import choose_device
-from relatum.training.folder import RunFolder
+from relatum.training.folder import RunFolder, resume_command
 from relatum.training.loop import TrainingStopped
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
 from relatum.training.runs.room import Room
@@ -134,7 +134,7 @@ def complete_runs(
         if stopped and not all(folder.run(run).result.exists() for run in plan.runs):
             raise TrainingStopped(
                 f"stopped; {screen.n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
-                f"saved. To go on: relatum train --resume {path}"
+                f"saved. To go on: {resume_command(path)}"
             )
         record = make_results(folder, plan, failures)
         folder.write_results(record)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError, printable
 from relatum.evaluation.matching import TASKS
+from relatum.training.folder import resume_command
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Failure:
 
 def read_result(path: Path) -> dict[str, Any]:
     """The `result.json` of a run."""
-    cure = f"remove it, and have it written again by relatum train --resume {path.parent}"
+    cure = f"remove it, and have it written again by {resume_command(path.parent)}"
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
