@@ -12,20 +12,18 @@ import numpy as np
 import pytest
 import torch
 
-from relatum.config import load_config
 from relatum.decoding.sentences import decode_sentences
 from relatum.encoders.huggingface import HuggingFaceEncoder
-from relatum.encoders.resolve import load_encoder
 from relatum.errors import RelatumError
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
-from relatum.models.build import build_model
 from relatum.models.checkpoint import save_model
 from relatum.models.model import Model
 from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Prediction, Sentence, Span
 
-SCHEMA = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
+from ..small_models import SCHEMA, make_small_model
+
 SENTENCES = [
     Sentence(tuple(text.split()))
     for text in (
@@ -38,22 +36,7 @@ SENTENCES = [
 
 
 def make_model(seed: int = 0, *overrides: str, schema: Schema = SCHEMA) -> Model:
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=1",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
-    config = load_config(None, (*settings, *overrides))
-    encoder = load_encoder(config.encoder, want_maps=True)
-    model = build_model(config, schema, encoder, None, "abdefhilmnoprstuw")
-    torch.manual_seed(160 + seed)
-    for parameter in model.network.parameters():
-        parameter.data = 1.2 * torch.randn_like(parameter)
-    model.network.eval()
-    return model
+    return make_small_model("model.n_layers=1", *overrides, seed=160 + seed, spread=1.2, schema=schema)
 
 
 def probabilities(model: Model, sentence: Sentence) -> list[Any]:

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from relatum.config import load_config
 from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, find_model, shipped_models
 from relatum.extractor.jobs import Job
 from relatum.extractor.result import Extraction
-from relatum.models.build import build_model
-from relatum.schema import RelationType, Schema
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+
+from ..small_models import make_small_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
 HARD = [
@@ -36,22 +35,7 @@ HARD = [
 
 
 def make_extractor(*overrides: str) -> Extractor:
-    """Weights large enough that entities of several words and relations are found in any text."""
-    schema = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=2",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
-    model = build_model(load_config(None, (*settings, *overrides)), schema, None, None, "abdefhilmnoprstuw")
-    torch.manual_seed(160)
-    for parameter in model.network.parameters():
-        parameter.data = 1.5 * torch.randn_like(parameter)
-    model.network.eval()
-    return Extractor(model)
+    return Extractor(make_small_model(*overrides))
 
 
 def sentence(text: str) -> Sentence:

@@ -6,36 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Lock, Thread
 
 import pytest
-import torch
 
-from relatum.config import load_config
 from relatum.extractor.extractor import Extractor
-from relatum.models.build import build_model
-from relatum.schema import RelationType, Schema
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 from relatum.web.app import make_app
 from relatum.web.limits import Limits
 from relatum.web.served import ServedModel
 from relatum.web.server import Server, bind
 
+from ..small_models import make_small_model
+
 
 def make_extractor(seed: int = 160) -> Extractor:
-    """Weights large enough that entities and relations are found in any text."""
-    schema = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=2",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
-    model = build_model(load_config(None, settings), schema, None, None, "abdefhilmnoprstuw")
-    torch.manual_seed(seed)
-    for parameter in model.network.parameters():
-        parameter.data = 1.5 * torch.randn_like(parameter)
-    model.network.eval()
-    return Extractor(model, "# A card")
+    return Extractor(make_small_model(seed=seed), "# A card")
 
 
 @pytest.fixture(scope="session")

@@ -170,7 +170,20 @@ def test_hosts_are_the_bound_ones_those_of_this_machine_and_those_allowed() -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["", "*", "*.example.org", "https://example.org", "example.org:80", "[::1]:80", "a b", "example.org/x"]
+    "name",
+    [
+        "",
+        "*",
+        "*.example.org",
+        "https://example.org",
+        "example.org:80",
+        "a:80",
+        "[a:80]",
+        "[::1]:80",
+        "[b]",
+        "a b",
+        "example.org/x",
+    ],
 )
 def test_hosts_refuse_what_is_no_name(name: str) -> None:
     with pytest.raises(ConfigError, match=r"--allow-host .*: expected the name of a host, such as example\.org"):

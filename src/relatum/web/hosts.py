@@ -13,7 +13,8 @@ from ipaddress import ip_address
 from relatum.errors import ConfigError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{0,5})?", re.IGNORECASE)
+NAME = re.compile(r"[a-z0-9._-]+", re.IGNORECASE)
+HOST = re.compile(rf"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>{NAME.pattern}))(?::[0-9]{{0,5}})?", re.IGNORECASE)
 
 
 def hosts_of(bound: Iterable[str], is_local: bool, allowed: Iterable[str] = ()) -> frozenset[str] | None:
@@ -34,13 +35,20 @@ def host_in(header: str) -> str | None:
 
 
 def _checked(name: str) -> str:
-    host = name if ":" not in name or name.startswith("[") else f"[{name}]"
-    found = HOST.fullmatch(host)
-    if found is None or host != (f"[{found['address']}]" if found["address"] else found["name"]):
+    bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    if not (_is_address(bare) if ":" in bare or bare != name else NAME.fullmatch(bare)):
         raise ConfigError(
             f"--allow-host {name}: expected the name of a host, such as example.org, without http:// and without a port"
         )
-    return found["address"] or found["name"]
+    return bare
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _same(name: str) -> str:

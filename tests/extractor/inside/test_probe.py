@@ -10,35 +10,20 @@ import pytest
 import torch
 from torch import nn
 
-from relatum.config import load_config
 from relatum.errors import RelatumError
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.inside.probe import Probe, compare, predict_layers
-from relatum.models.build import build_model
-from relatum.schema import RelationType, Schema
 from relatum.types import Annotation, Calibration, Entity, Relation, ScoreMap, Span
+
+from ...small_models import make_small_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
 LONG = "Tarn " + "and then Mara left Port Amsel for Oldhaven with Tom " * 5 + "again."
 
 
 def make_extractor(*overrides: str) -> Extractor:
-    schema = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=3",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
-    model = build_model(load_config(None, (*settings, *overrides)), schema, None, None, "abdefhilmnoprstuw")
-    torch.manual_seed(160)
-    for parameter in model.network.parameters():
-        parameter.data = 1.5 * torch.randn_like(parameter)
-    model.network.eval()
-    return Extractor(model)
+    return Extractor(make_small_model("model.n_layers=3", *overrides))
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,11 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
-from relatum.config import load_config
 from relatum.extractor.extractor import Extractor
-from relatum.models.build import build_model
 from relatum.schema import RelationType, Schema
+
+from ...small_models import make_small_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -39,21 +38,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def extractor() -> Extractor:
     """Weights so large that it finds many entities, and relations that cross, in any text."""
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=3",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
     schema = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin")))
-    model = build_model(load_config(None, settings), schema, None, None, "abdefhilmnoprstuw")
-    torch.manual_seed(93)
-    for parameter in model.network.parameters():
-        parameter.data = 1.5 * torch.randn_like(parameter)
-    model.network.eval()
-    return Extractor(model)
+    return Extractor(make_small_model("model.n_layers=3", seed=93, schema=schema))
 
 
 @contextmanager
