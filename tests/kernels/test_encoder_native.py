@@ -166,6 +166,7 @@ def test_neither_threads_nor_groups_change_anything(
     pieces, words = draw_batch(SENTENCES)
     expected = [encoder.read([one], [places], MEAN) for one, places in zip(pieces, words, strict=True)]
     monkeypatch.setattr(cpu, "_MAX_ROWS", max_rows)
+    encoder = PackedEncoder(weights, splits, EMULATED if splits else SOURCE)
     before = torch.get_num_threads()
     try:
         for n_threads in (1, 2, 3, 8):
@@ -178,6 +179,28 @@ def test_neither_threads_nor_groups_change_anything(
                 assert torch.equal(maps[number, :n, :n], alone_maps[0] if alone_maps is not None else maps)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_what_no_word_has_is_zero_whatever_was_there(reading: Reading, n_threads: int) -> None:
+    pieces, words = draw_batch(SENTENCES)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        prepared = PackedEncoder(make_weights(30, 50, 3)).prepare([*pieces, []], [*words, [0]], reading)
+        for one in (prepared.vectors, prepared.maps):
+            if one is not None:
+                one.fill_(torch.nan)
+        prepared.run()
+    finally:
+        torch.set_num_threads(before)
+    mask = torch.arange(prepared.vectors.shape[1]) < torch.tensor([*map(len, SENTENCES), 0]).unsqueeze(1)
+    assert not prepared.vectors[~mask].any()
+    assert not prepared.vectors.isnan().any()
+    if prepared.maps is not None:
+        assert not prepared.maps[~(mask.unsqueeze(1) & mask.unsqueeze(2))].any()
+        assert not prepared.maps.isnan().any()
 
 
 def test_split_products_are_nearly_those_of_float32() -> None:

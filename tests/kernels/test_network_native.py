@@ -19,8 +19,9 @@ from relatum.errors import ConfigError, RelatumError
 from relatum.kernels.backend import use_backend
 from relatum.kernels.compile import can_load, load
 from relatum.kernels.md_gru import CellSpec
-from relatum.kernels.network import cpu, pairing
+from relatum.kernels.network import cpu, pairing, whole
 from relatum.kernels.network.cpu import SOURCE, Packing, is_available
+from relatum.kernels.network.sequence import PackedSequenceLayer
 from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
 from relatum.layers.characters import CharacterLSTM, Spelling
 from relatum.layers.md_rnn import MDRNN
@@ -97,6 +98,29 @@ def test_sequence_layer_is_as_exact_as_plain_torch(
     if n > 1:
         assert_as_exact(attention[0], attention[1], attention[2], cells(mask))
     assert not attention[0][~cells(mask)].any()
+    assert not found[0][~mask].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lengths", [[1], [50, 7], [40] * 6], ids=str)
+@pytest.mark.parametrize(("width", "table_width", "_", "n_heads"), SHAPES)
+def test_sequence_layer_of_split_products_is_nearly_as_exact(
+    width: int,
+    table_width: int,
+    _: int,
+    n_heads: int,
+    lengths: list[int],
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    emulated, plain_job = cpu.library(EMULATED), PackedSequenceLayer.weights_job
+    monkeypatch.setattr(cpu, "library", lambda *_: emulated)
+    monkeypatch.setattr(PackedSequenceLayer, "weights_job", lambda self, kind: plain_job(self, kind, splits=True))
+    layer, mask, n = make_layer(width, table_width, n_heads), make_mask(lengths), max(lengths)
+    table, sequence = torch.randn(len(lengths), n, n, table_width).to(dtype), torch.randn(len(lengths), n, width)
+    found, _, exact = three_ways(layer, sequence, table, mask)
+    error = (found[0].double() - exact[0])[mask].abs().max() / exact[0][mask].abs().max()
+    assert 1e-7 < error < 3e-5
     assert not found[0][~mask].any()
 
 
@@ -360,7 +384,12 @@ def test_number_of_threads_changes_nothing() -> None:
         assert_same(one, found[0], inputs.mask, tolerance=0)
 
 
-def test_layers_in_bfloat16_are_nearly_those_of_plain_torch() -> None:
+@pytest.mark.parametrize("emulated", [False, True])
+def test_layers_in_bfloat16_are_nearly_those_of_plain_torch(emulated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if emulated:
+        library = cpu.library(EMULATED)
+        for part in (cpu, pairing, whole):
+            monkeypatch.setattr(part, "library", lambda *_: library)
     network, inputs = make_network(), make_inputs([9, 4])
     for layer in network.layers:
         assert isinstance(layer, TableSequenceLayer)
@@ -478,4 +507,6 @@ def test_compiler_that_fails_is_a_warning(monkeypatch: pytest.MonkeyPatch, caplo
 
 
 def test_emulated_unit_is_what_it_says() -> None:
-    assert load(EMULATED).relatum_network_allowed() == 1
+    library = load(EMULATED)
+    assert library.relatum_network_allowed() == 1
+    assert library.relatum_network_splits() == 1

@@ -35,7 +35,7 @@ SOURCE = Source(
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _ALIGNMENT = 64
 _MAX_ROWS = 128
-"""Pieces that go through all layers together: what is between the layers stays in the second cache."""
+"""About how many pieces go through all layers together: what is between the layers stays in the second cache."""
 
 
 class NormWeights(NamedTuple):
@@ -181,10 +181,9 @@ class PackedEncoder:
         # Arrays of Python's: for a sentence, one of numpy takes longer to make than to fill.
         rows, begins = array("i", chain.from_iterable(pieces)), array("i", chain.from_iterable(words))
         starts, lengths = array("i", accumulate(map(len, pieces), initial=0)), array("i", n_words)
-        make = torch.empty if min(n_words) == longest else torch.zeros
         n_mixed = 1 if reading.n_kept else self._n_layers + 1
-        vectors = make(n_batch, longest, n_mixed * self._width)
-        maps = make(n_batch, longest, longest, n_maps) if reading.want_maps else None
+        vectors = torch.empty(n_batch, longest, n_mixed * self._width)
+        maps = torch.empty(n_batch, longest, longest, n_maps) if reading.want_maps else None
         job = _Job.from_buffer_copy(self._template)
         job.rows, job.starts = rows.buffer_info()[0], starts.buffer_info()[0]
         job.words, job.n_words = begins.buffer_info()[0], lengths.buffer_info()[0]

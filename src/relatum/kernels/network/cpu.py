@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from relatum.errors import RelatumError
 from relatum.kernels.backend import allows_compiled
 from relatum.kernels.compile import CompileError, Source, can_load, load
+from relatum.kernels.linear.cpu import pack
 from relatum.kernels.linear.structures import Dense, Norm
 from relatum.kernels.threads import share_threads
 
@@ -168,6 +169,11 @@ class Holder:
 
     def dense(self, weight: Tensor, bias: Tensor) -> Dense:
         return Dense(self.pack(weight), self.hold(bias.float()), weight.shape[1], weight.shape[0])
+
+    def split_dense(self, weight: Tensor, bias: Tensor) -> Dense:
+        """A layer whose products are made of several in bfloat16, see `kernels/linear`."""
+        tiles = self.hold(pack(weight.detach().float()).tiles)
+        return Dense(tiles, self.hold(bias.float()), weight.shape[1], weight.shape[0])
 
     def norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> Norm:
         return Norm(self.hold(weight), self.hold(bias), epsilon)

@@ -36,7 +36,8 @@ class PackedSequenceLayer(Holder):
         super().__init__()
         self.n_heads, self._table_width = weights.guide.shape
         self._guide = self.pack(weights.guide)
-        self._layers = {name: self.dense(*getattr(weights, name)) for name in ("value", "output", "inner", "outer")}
+        self._weights = {name: getattr(weights, name) for name in ("value", "output", "inner", "outer")}
+        self._layers = {name: self.dense(*one) for name, one in self._weights.items()}
         attention_norm, norm = weights.attention_norm, weights.norm
         self._norms = {
             "attention_norm": self.norm(*attention_norm, epsilons[0]),
@@ -58,17 +59,22 @@ class PackedSequenceLayer(Holder):
         call("relatum_sequence", job)
         return result, attention
 
-    def weights_job(self, dtype: int) -> SequenceJob:
-        """What `relatum_sequence` is asked for with a table of a type, but for what depends on the batch."""
+    def weights_job(self, dtype: int, splits: bool = False) -> SequenceJob:
+        """What `relatum_sequence` is asked for with a table of a type, but for what depends on the batch.
+
+        With `splits`, products are made of several in bfloat16, see `kernels/linear`.
+        """
+        layers = {name: self.split_dense(*one) for name, one in self._weights.items()} if splits else self._layers
         return SequenceJob(
             guide=self._guide,
-            **self._layers,
+            **layers,
             **self._norms,
             dtype=dtype,
             width=self._layers["value"].depth,
             table_width=self._table_width,
             n_heads=self.n_heads,
             activates=self._activates,
+            splits=splits,
         )
 
 
@@ -85,4 +91,5 @@ class SequenceJob(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "n_words", "width", "table_width", "n_heads")),
         ("activates", ctypes.c_int32),
         ("n_threads", ctypes.c_int32),
+        ("splits", ctypes.c_int32),
     )

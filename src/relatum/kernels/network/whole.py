@@ -18,7 +18,7 @@ from relatum.kernels.linear.structures import Dense
 from relatum.kernels.md_gru.cpu import CpuJob, CpuScanner
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import Weights
-from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call
+from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call, library
 from relatum.kernels.network.pairing import PackedPairing
 from relatum.kernels.network.sequence import PackedSequenceLayer
 
@@ -89,8 +89,11 @@ class PackedNetwork(Holder):
         self._n_entity_tags = len(ends.entity_scorer[0])
         self._n_relation_tags = 0 if ends.relation_scorer is None else len(ends.relation_scorer[0])
         kind = TABLE_DTYPES.index(self._dtype)
+        # Where tables are rounded to bfloat16, what splitting adds to the sequence is nothing beside it.
+        splits = self._dtype == torch.bfloat16 and bool(library().relatum_network_splits())
         self._jobs = [
-            (layer.pairing.weights_job(), _scan_job(layer), layer.sequence.weights_job(kind)) for layer in layers
+            (layer.pairing.weights_job(), _scan_job(layer), layer.sequence.weights_job(kind, splits))
+            for layer in layers
         ]
         self._packed_layers = layers  # they hold what the jobs point to
         self._layers = (_Layer * len(layers))(

@@ -31,7 +31,7 @@ struct EncoderJob {
     const int32_t* starts;    // (sentences + 1): where a sentence begins in `rows`
     const int32_t* words;     // of all sentences: where a word begins in its sentence, and at last where the last ends
     const int32_t* n_words;   // of the sentences
-    float* vectors;           // (sentences, most words, mixed · width)
+    float* vectors;           // (sentences, most words, mixed · width), zero where there is no word; so are the maps
     float* maps;              // (sentences, most words, most words, layers · heads); null where not wanted
     int32_t dtype, n_sentences, most_words, width, inner_width, n_layers, n_heads;
     int32_t n_kept;           // the last layers, whose mean is wanted; or 0 for all states side by side
@@ -53,9 +53,10 @@ bool are_known(const EncoderJob& job) {
                        [&](int32_t piece) { return 0 <= piece && piece < job.n_pieces; });
 }
 
+// Sentences whose rows lie one after the other, and where each begins.
 struct Group {
-    int first, last;  // sentences
-    int n_rows, longest;
+    std::vector<int> sentences, starts;
+    int n_rows = 0, longest = 0;
 };
 
 // Buffers of a team.
@@ -64,9 +65,9 @@ struct Buffers {
     char* parts;
 };
 
-// Buffers of a thread, for the attention of one head.
+// Buffers of a thread: for the attention of one head, and for the maps of all heads of a layer.
 struct Scratch {
-    float *scores, *packed, *attended, *sums;
+    float *scores, *packed, *attended, *sums, *maps;
     int64_t* columns;
 };
 
@@ -80,6 +81,8 @@ class Encoder {
 
     // Whether there was memory for it.
     bool run() {
+        for (int s = 0; s < job_.n_sentences; ++s)
+            if (!n_pieces(s)) clear_beyond(s, {});  // those with pieces are cleared by whoever reads them
         divide();
         const int n_groups = groups_.size();
         if (!n_groups) return true;
@@ -105,20 +108,25 @@ class Encoder {
 
     int n_pieces(int sentence) const { return job_.starts[sentence + 1] - job_.starts[sentence]; }
 
-    // Groups of about the same size, as many as give all threads the same work.
+    // Groups of about the same size, as many as give all threads the same work: each sentence, the longest first, goes
+    // to the group that has the fewest rows.
     void divide() {
         const int n_rows = job_.starts[job_.n_sentences] - job_.starts[0];
-        int wanted = (n_rows + job_.max_rows - 1) / job_.max_rows;
-        if (wanted > 1) wanted = (wanted + job_.n_threads - 1) / job_.n_threads * job_.n_threads;
-        const int enough = wanted ? (n_rows + wanted - 1) / wanted : 0;
-        Group group{0, 0, 0, 0};
-        for (int s = 0; s < job_.n_sentences; ++s) {
-            group.n_rows += n_pieces(s), group.longest = std::max(group.longest, n_pieces(s)), group.last = s + 1;
-            if (group.n_rows >= enough || s + 1 == job_.n_sentences) {
-                if (group.n_rows) groups_.push_back(group);
-                group = {s + 1, s + 1, 0, 0};
-            }
+        const int of_all = job_.max_rows * job_.n_threads;  // rows of as many groups as there are threads
+        const int wanted = n_rows <= job_.max_rows ? 1 : std::max(1, (n_rows + of_all / 2) / of_all) * job_.n_threads;
+        std::vector<int> order;
+        for (int s = 0; s < job_.n_sentences; ++s)
+            if (n_pieces(s)) order.push_back(s);
+        std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return n_pieces(a) > n_pieces(b); });
+        groups_.resize(std::min<int>(wanted, order.size()));
+        auto is_smaller = [](const Group& a, const Group& b) { return a.n_rows < b.n_rows; };
+        for (int s : order) {
+            Group& group = *std::min_element(groups_.begin(), groups_.end(), is_smaller);
+            group.sentences.push_back(s), group.starts.push_back(group.n_rows);
+            group.n_rows += n_pieces(s), group.longest = std::max(group.longest, n_pieces(s));
         }
+        std::stable_sort(groups_.begin(), groups_.end(),
+                         [&](const Group& a, const Group& b) { return is_smaller(b, a); });
     }
 
     bool prepare(int n_threads) {
@@ -142,6 +150,7 @@ class Encoder {
                 sizeof(float));
             ask(longest * (head_width_ + lanes));
             ask(columns);
+            ask(job_.maps ? longest * longest * job_.n_heads : 0);
             ask(2 * std::max<int64_t>(longest, head_width_));
         }
         if (!memory.take()) return false;
@@ -156,6 +165,7 @@ class Encoder {
         for (int thread = 0; thread < n_threads; ++thread) {
             Scratch one{};
             one.scores = part(), one.packed = part(), one.attended = part(), one.sums = part();
+            one.maps = part();
             one.columns = memory.part<int64_t>(places[next++]);
             scratch_.push_back(one);
         }
@@ -164,6 +174,7 @@ class Encoder {
 
     void visit(const Group& group, const Buffers& own, const Scratch& scratch, const Team& team) const {
         const int begin = team.begin(group.n_rows), end = team.end(group.n_rows);
+        for (int sentence : group.sentences) clear_beyond(sentence, team);
         embed(group, own, begin, end);
         keep(group, own, team, 0);
         for (int number = 0; number < job_.n_layers; ++number) {
@@ -171,9 +182,12 @@ class Encoder {
             multiply(group, own, team, own.hidden, layer.projection,
                      {layer.projection.bias, own.projected, 3 * width_});
             team.meet();
-            const int n_heads = job_.n_heads * (group.last - group.first);
-            for (int one = team.begin(n_heads); one < team.end(n_heads); ++one)
-                attend(group, own, scratch, group.first + one / job_.n_heads, one % job_.n_heads, number);
+            const int n_sentences = group.sentences.size(), n_heads = job_.n_heads * n_sentences;
+            for (int i = 0; i < n_sentences; ++i) {
+                const int before = i * job_.n_heads, most = job_.n_heads;
+                attend(group, own, scratch, i, std::clamp(team.begin(n_heads) - before, 0, most),
+                       std::clamp(team.end(n_heads) - before, 0, most), number);
+            }
             team.meet();
             multiply(group, own, team, own.read, layer.output,
                      {layer.output.bias, own.between, width_, kNothing, own.hidden});
@@ -210,6 +224,21 @@ class Encoder {
             norm.apply(own.between + row * width_, own.hidden + row * width_, width_);
     }
 
+    // Sets to zero what is there for words that a sentence does not have.
+    void clear_beyond(int sentence, const Team& team) const {
+        const int64_t n_words = job_.n_words[sentence], most = job_.most_words;
+        const int64_t wide = int64_t(job_.n_kept ? 1 : job_.n_layers + 1) * width_;
+        const int64_t n_maps = int64_t(job_.n_layers) * job_.n_heads;
+        if (n_words == most) return;
+        if (!team.member)
+            std::fill_n(job_.vectors + (sentence * most + n_words) * wide, (most - n_words) * wide, 0.0f);
+        if (!job_.maps) return;
+        for (int64_t word = team.begin(most); word < team.end(most); ++word) {
+            const int64_t first = word < n_words ? n_words : 0;
+            std::fill_n(job_.maps + ((sentence * most + word) * most + first) * n_maps, (most - first) * n_maps, 0.0f);
+        }
+    }
+
     void embed(const Group& group, const Buffers& own, int begin, int end) const {
         if (job_.dtype == 1) return embed(static_cast<const bfloat16*>(job_.pieces), group, own, begin, end);
         if (job_.dtype == 2) return embed(static_cast<const float16*>(job_.pieces), group, own, begin, end);
@@ -218,15 +247,15 @@ class Encoder {
 
     template <class S>
     void embed(const S* pieces, const Group& group, const Buffers& own, int begin, int end) const {
-        const int first = job_.starts[group.first];
-        int sentence = group.first;
+        size_t i = 0;
         for (int row = begin; row < end; ++row) {
-            while (first + row >= job_.starts[sentence + 1]) ++sentence;
-            const S* piece = pieces + int64_t(job_.rows[first + row]) * width_;
-            const float* position = job_.positions + int64_t(first + row - job_.starts[sentence]) * width_;
+            while (i + 1 < group.starts.size() && row >= group.starts[i + 1]) ++i;
+            const int place = row - group.starts[i];
+            const S* piece = pieces + int64_t(job_.rows[job_.starts[group.sentences[i]] + place]) * width_;
+            const float* position = job_.positions + int64_t(place) * width_;
             float* to = own.hidden + int64_t(row) * width_;
-            for (int i = 0; i < width_; i += kLanes<float>)
-                store(to + i, load(piece + i, width_ - i) + load(position + i, width_ - i), width_ - i);
+            for (int at = 0; at < width_; at += kLanes<float>)
+                store(to + at, load(piece + at, width_ - at) + load(position + at, width_ - at), width_ - at);
             job_.norm.apply(to, to, width_);
         }
     }
@@ -251,27 +280,38 @@ class Encoder {
 
     // Vectors of words from those of their pieces, to a part of a wider row.
     void pool(const Group& group, const Team& team, const float* values, int total_width, int offset) const {
-        const int base = job_.starts[group.first];
-        for (int s = group.first; s < group.last; ++s)
+        for (size_t i = 0; i < group.sentences.size(); ++i) {
+            const int s = group.sentences[i];
             for (int word = team.begin(job_.n_words[s]); word < team.end(job_.n_words[s]); ++word) {
                 const int begin = words_[s][word], end = job_.first_piece ? begin + 1 : words_[s][word + 1];
                 const float share = 1.0f / (end - begin);
-                const float* from = values + int64_t(job_.starts[s] - base + begin) * width_;
+                const float* from = values + int64_t(group.starts[i] + begin) * width_;
                 float* to = job_.vectors + (int64_t(s) * job_.most_words + word) * total_width + offset;
-                for (int i = 0; i < width_; i += kLanes<float>) {
-                    Vec<float> sum = load(from + i, width_ - i);
+                for (int at = 0; at < width_; at += kLanes<float>) {
+                    Vec<float> sum = load(from + at, width_ - at);
                     for (int piece = 1; piece < end - begin; ++piece)
-                        sum += load(from + piece * width_ + i, width_ - i);
-                    store(to + i, sum * share, width_ - i);
+                        sum += load(from + piece * width_ + at, width_ - at);
+                    store(to + at, sum * share, width_ - at);
                 }
             }
+        }
     }
 
-    // One head of one sentence.
-    void attend(const Group& group, const Buffers& own, const Scratch& scratch, int sentence, int head,
+    // Some heads of one sentence.
+    void attend(const Group& group, const Buffers& own, const Scratch& scratch, int i, int first_head, int last_head,
                 int layer) const {
-        const int n = n_pieces(sentence), wide = 3 * width_, row_width = Engine::sum_width(n);
-        const int64_t first = job_.starts[sentence] - job_.starts[group.first];
+        const int sentence = group.sentences[i];
+        for (int head = first_head; head < last_head; ++head) {
+            const int row_width = attend_with(own, scratch, group.starts[i], n_pieces(sentence), head);
+            if (job_.maps) pool_attention(scratch, sentence, head - first_head, row_width);
+        }
+        if (job_.maps && first_head < last_head)
+            write_maps(scratch, sentence, layer * job_.n_heads + first_head, last_head - first_head);
+    }
+
+    // Leaves scores in rows of the width that it returns.
+    int attend_with(const Buffers& own, const Scratch& scratch, int64_t first, int n, int head) const {
+        const int wide = 3 * width_, row_width = Engine::sum_width(n);
         const float* query = own.projected + first * wide + head * head_width_;
         const float *key = query + width_, *value = query + 2 * width_;
         for (int i = 0; i < n; ++i) scratch.columns[i] = int64_t(i) * wide;
@@ -287,16 +327,15 @@ class Encoder {
         for (int64_t i = 0; i < n; ++i)
             std::memcpy(own.read + (first + i) * width_ + head * head_width_, scratch.attended + i * attended_width,
                         head_width_ * sizeof(float));
-        if (job_.maps) pool_attention(scratch, sentence, layer * job_.n_heads + head, row_width);
+        return row_width;
     }
 
     // How much words attend to words, from the scores of their pieces.
     void pool_attention(const Scratch& scratch, int sentence, int map, int row_width) const {
         const int n_words = job_.n_words[sentence];
-        const int64_t n_maps = int64_t(job_.n_layers) * job_.n_heads;
         const int32_t* words = words_[sentence];
-        float* to = job_.maps + int64_t(sentence) * job_.most_words * job_.most_words * n_maps + map;
-        for (int word = 0; word < n_words; ++word, to += job_.most_words * n_maps) {
+        float* to = scratch.maps + int64_t(map) * n_words * n_words;
+        for (int word = 0; word < n_words; ++word, to += n_words) {
             const int begin = words[word], end = words[word + 1], last = words[n_words];
             const float* from = scratch.scores + int64_t(begin) * row_width;
             if (end - begin > 1) {  // all its pieces together
@@ -311,9 +350,20 @@ class Encoder {
             for (int other = 0; other < n_words; ++other) {
                 float sum = from[words[other]];
                 for (int i = words[other] + 1; i < words[other + 1]; ++i) sum += from[i];
-                to[other * n_maps] = sum;
+                to[other] = sum;
             }
         }
+    }
+
+    // Puts a cell's values side by side. Written one map at a time, each value would be in another line of the cache.
+    void write_maps(const Scratch& scratch, int sentence, int first, int count) const {
+        const int n_words = job_.n_words[sentence];
+        const int64_t n_maps = int64_t(job_.n_layers) * job_.n_heads, n_cells = int64_t(n_words) * n_words;
+        float* to = job_.maps + int64_t(sentence) * job_.most_words * job_.most_words * n_maps + first;
+        const float* from = scratch.maps;
+        for (int word = 0; word < n_words; ++word, to += (job_.most_words - n_words) * n_maps)
+            for (int other = 0; other < n_words; ++other, ++from, to += n_maps)
+                for (int map = 0; map < count; ++map) to[map] = from[map * n_cells];
     }
 };
 

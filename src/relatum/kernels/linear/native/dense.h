@@ -61,11 +61,12 @@ struct Dense {
     int depth, width;
 };
 
-// A product of rows of float32, with all columns of a layer.
-inline void multiply_rows(const float* values, int n_rows, const Dense& layer, const Result& result) {
-    PlainRows rows(nullptr, n_rows, layer.depth);
+// A product of rows of float32, with all columns of a layer; `parts` has as many bytes as the kind of rows wants.
+template <class Rows = PlainRows>
+void multiply_rows(const float* values, int n_rows, const Dense& layer, const Result& result, void* parts = nullptr) {
+    Rows rows(parts, n_rows, layer.depth);
     rows.read(values, 0, n_rows);
-    rows.multiply(layer.weights, 0, (layer.width + PlainRows::strip - 1) / PlainRows::strip, result);
+    rows.multiply(layer.weights, 0, (layer.width + Rows::strip - 1) / Rows::strip, result);
 }
 
 }  // namespace relatum

@@ -14,6 +14,30 @@ ALWAYS_INLINE float total(Vec<float> values) {
     return sum;
 }
 
+// Of at least one value.
+ALWAYS_INLINE float highest(const float* values, int count) {
+    constexpr int lanes = kLanes<float>;
+    if (count < lanes) return *std::max_element(values, values + count);
+    Vec<float> most = load_whole<Vec<float>>(values + count - lanes);  // those that are met again change nothing
+    for (int i = 0; i + lanes < count; i += lanes) most = larger<float>(load_whole<Vec<float>>(values + i), most);
+    // By halves: one lane after the other would take longer than the rest of it.
+    typedef float Four __attribute__((vector_size(16)));
+    constexpr int n_parts = kVectorBytes / sizeof(Four);
+    Four parts[n_parts];
+    std::memcpy(parts, &most, sizeof(most));
+    auto join = [](Four a, Four b) { return a > b ? a : b; };
+    if constexpr (n_parts == 4) parts[0] = join(parts[0], parts[2]), parts[1] = join(parts[1], parts[3]);
+    if constexpr (n_parts > 1) parts[0] = join(parts[0], parts[1]);
+    const Four two = join(parts[0], Four{parts[0][2], parts[0][3]});
+    return join(two, Four{two[1]})[0];
+}
+
+// The first `count` lanes, and zero in the others.
+ALWAYS_INLINE Vec<float> first_lanes(Vec<float> values, int count) {
+    constexpr float numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return load_whole<Vec<float>>(numbers) < float(count) ? values : Vec<float>{};
+}
+
 struct Norm {
     const float *weight, *bias;
     float epsilon;
@@ -27,8 +51,7 @@ struct Norm {
         Vec<float> squares{};
         for (int i = 0; i < width; i += lanes) {
             Vec<float> value = load(from + i, width - i) - mean;
-            if (width - i < lanes)
-                for (int lane = width - i; lane < lanes; ++lane) value[lane] = 0;
+            if (width - i < lanes) value = first_lanes(value, width - i);
             squares = multiply_add(value, value, squares);
         }
         const float scale = 1 / std::sqrt(total(squares) / width + epsilon);
@@ -42,13 +65,11 @@ struct Norm {
 // In place, of `scale` times the values; at least one of them must be finite.
 inline void softmax(float* values, int count, float scale) {
     constexpr int lanes = kLanes<float>;
-    float highest = values[0];
-    for (int i = 1; i < count; ++i) highest = values[i] > highest ? values[i] : highest;
+    const float most = highest(values, count);
     Vec<float> sum{};
     for (int i = 0; i < count; i += lanes) {
-        Vec<float> power = exp<float>((load(values + i, count - i) - highest) * scale);
-        if (count - i < lanes)
-            for (int lane = count - i; lane < lanes; ++lane) power[lane] = 0;
+        Vec<float> power = exp<float>((load(values + i, count - i) - most) * scale);
+        if (count - i < lanes) power = first_lanes(power, count - i);
         sum += power;
         store(values + i, power, count - i);
     }

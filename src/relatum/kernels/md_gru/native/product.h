@@ -1,4 +1,4 @@
-// Products of a few rows with weights that were packed before: C = A · B, or C += A · B.
+// Products of a few rows with weights that were packed before: C = A · B, C += A · B, or C = A · B plus a row.
 //
 // B is packed in panels of two vectors of columns, and the last one of one vector where that is enough; a panel of a
 // block of K lies in the first cache while all rows pass by. Each value of C is summed in the order of K whatever the
@@ -120,6 +120,12 @@ class Panels {
 
     static void multiply(const Left* a, int a_width, int m, const void* packed, int k, int n, Sum* c, int c_width,
                          bool add) {
+        multiply(a, a_width, m, packed, k, n, c, c_width, add ? c : nullptr, c_width);
+    }
+
+    // To what is in `base`, whose rows are `base_width` apart: 0 where all are the same row. Null for nothing.
+    static void multiply(const Left* a, int a_width, int m, const void* packed, int k, int n, Sum* c, int c_width,
+                         const Sum* base, int base_width) {
         const auto* b = static_cast<const Element*>(packed);
         const auto* left = reinterpret_cast<const Element*>(a);
         a_width /= Dot::per_step;
@@ -128,18 +134,19 @@ class Panels {
         for (int block = 0; block < n_blocks; ++block) {
             const int begin = depth * block / n_blocks, length = depth * (block + 1) / n_blocks - begin;
             const Element* panels = b + size_t(begin) * width;
+            if (block) base = c, base_width = c_width;
             // Groups of rows differ by one at most, and the largest says how many panels a kernel takes at once.
             const int at_once = panels_at_once((m + n_groups - 1) / n_groups);
             int column = 0;
             for (; column + at_once * panel <= width; column += at_once * panel)
                 rows(left + begin, a_width, m, n_groups, panels + size_t(column) * length, length, c + column, c_width,
-                     add || block, at_once);
+                     base ? base + column : nullptr, base_width, at_once);
             for (; column + panel <= width; column += panel)
                 rows(left + begin, a_width, m, n_groups, panels + size_t(column) * length, length, c + column, c_width,
-                     add || block, 1);
+                     base ? base + column : nullptr, base_width, 1);
             if (column < width)
                 rows(left + begin, a_width, m, n_groups, panels + size_t(column) * length, length, c + column, c_width,
-                     add || block, 0);
+                     base ? base + column : nullptr, base_width, 0);
         }
     }
 
@@ -170,36 +177,37 @@ class Panels {
     };
 
     static void rows(const Element* a, int a_width, int m, int n_groups, const Element* b, int length, Sum* c,
-                     int c_width, bool add, int at_once) {
+                     int c_width, const Sum* base, int64_t base_width, int at_once) {
         for (int group = 0; group < n_groups; ++group) {
             const int first = m * group / n_groups, n_rows = m * (group + 1) / n_groups - first;
             const Element* own = a + int64_t(first) * a_width;
             const Coming coming = Ahead ? Coming::of(b, length * panel * std::max(at_once, 1), group, n_groups, length)
                                         : Coming{};
-            choose<most_rows>(n_rows, own, a_width, b, length, c + int64_t(first) * c_width, c_width, add, at_once,
-                              coming);
+            choose<most_rows>(n_rows, own, a_width, b, length, c + int64_t(first) * c_width, c_width,
+                              base ? base + first * base_width : nullptr, base_width, at_once, coming);
         }
     }
 
     template <int R>
     static ALWAYS_INLINE void choose(int n_rows, const Element* a, int a_width, const Element* b, int length, Sum* c,
-                                     int c_width, bool add, int at_once, Coming coming) {
+                                     int c_width, const Sum* base, int64_t base_width, int at_once, Coming coming) {
         if constexpr (R > 0) {
-            if (n_rows != R) 
-                return choose<R - 1>(n_rows, a, a_width, b, length, c, c_width, add, at_once, coming);
+            if (n_rows != R)
+                return choose<R - 1>(n_rows, a, a_width, b, length, c, c_width, base, base_width, at_once, coming);
             if constexpr (R * 8 <= most_wide)
-                if (at_once == 4) return kernel<R, 2, 4>(a, a_width, b, length, c, c_width, add, coming);
+                if (at_once == 4) return kernel<R, 2, 4>(a, a_width, b, length, c, c_width, base, base_width, coming);
             if constexpr (R * 4 <= most_wide)
-                if (at_once == 2) return kernel<R, 2, 2>(a, a_width, b, length, c, c_width, add, coming);
-            if (at_once == 1) return kernel<R, 2, 1>(a, a_width, b, length, c, c_width, add, coming);
-            kernel<R, 1, 1>(a, a_width, b, length, c, c_width, add, coming);
+                if (at_once == 2) return kernel<R, 2, 2>(a, a_width, b, length, c, c_width, base, base_width, coming);
+            if (at_once == 1) return kernel<R, 2, 1>(a, a_width, b, length, c, c_width, base, base_width, coming);
+            kernel<R, 1, 1>(a, a_width, b, length, c, c_width, base, base_width, coming);
         }
     }
 
     // R rows by P panels of V vectors, all sums in registers.
     template <int R, int V, int P>
     static __attribute__((noinline)) void kernel(const Element* a, int64_t a_width, const Element* b, int length,
-                                                 Sum* c, int64_t c_width, bool add, Coming coming) {
+                                                 Sum* c, int64_t c_width, const Sum* base, int64_t base_width,
+                                                 Coming coming) {
         Vec<Sum> sums[R][P * V];
         const int64_t panel_size = int64_t(length) * V * lanes;
 #pragma GCC unroll 16
@@ -244,7 +252,8 @@ class Panels {
             for (int v = 0; v < P * V; ++v) {
                 // Added at the end: sums of their own have smaller errors than one long one.
                 Sum* to = c + r * c_width + v * lanes;
-                const Vec<Sum> total = add ? sums[r][v] + load_whole<Vec<Sum>>(to) : sums[r][v];
+                Vec<Sum> total = sums[r][v];
+                if (base) total += load_whole<Vec<Sum>>(base + r * base_width + v * lanes);
                 std::memcpy(to, &total, sizeof(total));
             }
     }

@@ -212,10 +212,12 @@ class Scan {
         for (int slice = member; slice < n_slices_; slice += members) {
             const int i = direction * n_slices_ + slice, c_width = sum_width(slice), n = n_columns(slice);
             T* sums = memory_.part<T>(scratch.sums[slice]);
-            for (int r = 0; r < n_rows; ++r)
-                std::memcpy(sums + int64_t(r) * c_width, memory_.part<T>(bias_[i]), c_width * sizeof(T));
+            const T* bias = memory_.part<T>(bias_[i]);
+            // The input adds to all but v. Its last columns may reach into v's, which so come after it.
             Engine::multiply(inputs, x_width, n_rows, memory_.part<void>(packed_inputs_[i]), job_.input_width, n, sums,
-                             c_width, true);
+                             c_width, bias, 0);
+            for (int r = 0; r < n_rows; ++r)
+                std::memcpy(sums + int64_t(r) * c_width + n, bias + n, (c_width - n) * sizeof(T));
             if (job_.below)
                 Engine::multiply(below, below_width, n_rows, memory_.part<void>(packed_below_[i]), job_.width, n,
                                  sums + slice_width(slice), c_width, true);

@@ -180,12 +180,16 @@ ALWAYS_INLINE void store_bare(P* to, const V& value, int count) {
 
 ALWAYS_INLINE Vec<float> from_bfloat16(Half bits) { return (Vec<float>)(__builtin_convertvector(bits, Bits) << 16); }
 
-// To nearest, ties to even; a not-a-number stays one.
+// To nearest, ties to even; a not-a-number stays one. The instruction takes numbers below 10⁻³⁸ for zero.
 ALWAYS_INLINE Half to_bfloat16(Vec<float> value) {
+#if defined(RELATUM_AVX512) && defined(__AVX512BF16__)
+    return (Half)_mm512_cvtneps_pbh((__m512)value);
+#else
     Bits bits = (Bits)value;
     Bits rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     Bits quiet = (bits >> 16) | 0x40;
     return __builtin_convertvector(value != value ? quiet : rounded, Half);
+#endif
 }
 
 ALWAYS_INLINE Vec<float> from_float16(Half bits) {
@@ -249,6 +253,36 @@ ALWAYS_INLINE float widen(bfloat16 value) {
 }
 ALWAYS_INLINE float widen(float16 value) { return from_float16(Half{value.bits})[0]; }
 
+// Where one of them is not a number, it is b. Of the conditions compilers would make two instructions.
+template <class T>
+ALWAYS_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
+    return a > b ? a : b;
+}
+template <class T>
+ALWAYS_INLINE Vec<T> smaller(Vec<T> a, Vec<T> b) {
+    return a < b ? a : b;
+}
+#if defined(RELATUM_AVX512)
+constexpr __mmask16 kAllLanes = 0xffff;  // without a mask, GCC warns of what its own header leaves open
+template <>
+ALWAYS_INLINE Vec<float> larger<float>(Vec<float> a, Vec<float> b) {
+    return (Vec<float>)_mm512_maskz_max_ps(kAllLanes, (__m512)a, (__m512)b);
+}
+template <>
+ALWAYS_INLINE Vec<float> smaller<float>(Vec<float> a, Vec<float> b) {
+    return (Vec<float>)_mm512_maskz_min_ps(kAllLanes, (__m512)a, (__m512)b);
+}
+#elif defined(RELATUM_AVX2)
+template <>
+ALWAYS_INLINE Vec<float> larger<float>(Vec<float> a, Vec<float> b) {
+    return (Vec<float>)_mm256_max_ps((__m256)a, (__m256)b);
+}
+template <>
+ALWAYS_INLINE Vec<float> smaller<float>(Vec<float> a, Vec<float> b) {
+    return (Vec<float>)_mm256_min_ps((__m256)a, (__m256)b);
+}
+#endif
+
 // e^x = power · (1 + rest), with x = n ln 2 + f, power = 2^n, rest = e^f − 1 and |f| ≤ ln 2 / 2.
 template <class T>
 struct Exponential {
@@ -291,8 +325,7 @@ template <class T>
 ALWAYS_INLINE Exponential<T> exponential(Vec<T> x) {
     using C = Constants<T>;
     using Integers = typename Vectors<T>::bits;
-    x = x < C::lowest ? spread<T>(C::lowest) : x;
-    x = x > C::highest ? spread<T>(C::highest) : x;
+    x = smaller<T>(spread<T>(C::highest), larger<T>(spread<T>(C::lowest), x));
     Vec<T> shifted = x * C::log2_e + C::to_integer;
     Vec<T> n = shifted - C::to_integer;
     Vec<T> f = (x - n * C::ln2_high) - n * C::ln2_low;
@@ -315,17 +348,10 @@ ALWAYS_INLINE Vec<T> sigmoid(Vec<T> x) {
 template <class T>
 ALWAYS_INLINE Vec<T> tanh(Vec<T> x) {
     constexpr T far = sizeof(T) == 4 ? 20 : 40;
-    Vec<T> twice = x + x;
-    twice = twice < -far ? spread<T>(-far) : twice;
-    twice = twice > far ? spread<T>(far) : twice;
+    const Vec<T> twice = smaller<T>(spread<T>(far), larger<T>(spread<T>(-far), x + x));
     Exponential<T> e = exponential<T>(twice);
     Vec<T> less_one = e.power * e.rest + (e.power - T(1));
     return less_one / (less_one + T(2));
-}
-
-template <class T>
-ALWAYS_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
-    return a > b ? a : b;
 }
 
 }  // namespace relatum

@@ -147,6 +147,12 @@ class Tiles {
 
     static void multiply(const bfloat16* a, int a_width, int m, const void* packed, int k, int n, float* c, int c_width,
                          bool add) {
+        multiply(a, a_width, m, packed, k, n, c, c_width, add ? c : nullptr, c_width);
+    }
+
+    // See `Panels`.
+    static void multiply(const bfloat16* a, int a_width, int m, const void* packed, int k, int n, float* c, int c_width,
+                         const float* base, int base_width) {
         const int n_rows = (m + kTile - 1) / kTile, height = (m + n_rows - 1) / n_rows;
         const int n_columns = sum_width(n) / kTile, n_steps = depth(k);
         TileConfig config;
@@ -164,7 +170,9 @@ class Tiles {
                 block.b = b + j * b_size, block.b_next = b_size;
                 block.c = c + int64_t(i) * height * c_width + j * kTile, block.c_bytes = c_bytes;
                 block.a_next = int64_t(height) * a_width, block.c_next = int64_t(height) * c_width;
-                block.n_steps = n_steps, block.add = add;
+                block.base = base ? base + int64_t(i) * height * base_width + j * kTile : nullptr;
+                block.base_bytes = int64_t(base_width) * 4, block.base_next = int64_t(height) * base_width;
+                block.n_steps = n_steps;
                 const bool two_rows = i + 1 < n_rows, two_columns = j + 1 < n_columns;
                 if (two_rows && two_columns)
                     block.run<true, true>();
@@ -191,16 +199,17 @@ class Tiles {
         int64_t b_next;
         float* c;
         int64_t c_bytes, c_next;
+        const float* base;
+        int64_t base_bytes, base_next;
         int n_steps;
-        bool add;
 
         template <bool TwoRows, bool TwoColumns>
         ALWAYS_INLINE void run() const {
-            if (add) {
-                tile_load<0>(c, c_bytes);
-                if constexpr (TwoColumns) tile_load<1>(c + kTile, c_bytes);
-                if constexpr (TwoRows) tile_load<2>(c + c_next, c_bytes);
-                if constexpr (TwoRows && TwoColumns) tile_load<3>(c + c_next + kTile, c_bytes);
+            if (base) {
+                tile_load<0>(base, base_bytes);
+                if constexpr (TwoColumns) tile_load<1>(base + kTile, base_bytes);
+                if constexpr (TwoRows) tile_load<2>(base + base_next, base_bytes);
+                if constexpr (TwoRows && TwoColumns) tile_load<3>(base + base_next + kTile, base_bytes);
             } else {
                 tile_clear<0>();
                 if constexpr (TwoColumns) tile_clear<1>();

@@ -21,6 +21,14 @@ int relatum_network_allowed() {
     return 1;
 #endif
 }
+// Whether the products of a sequence can be split.
+int relatum_network_splits() {
+#if defined(RELATUM_TILES)
+    return 1;
+#else
+    return 0;
+#endif
+}
 int64_t relatum_dense_packed_bytes(int depth, int width) { return relatum::PlainRows::packed_bytes(depth, width); }
 // Packs weights, (width, depth).
 void relatum_dense_pack(const float* weights, int depth, int width, float* packed) {
@@ -41,7 +49,7 @@ int relatum_pairing(const PairingJob* job) {
     return job->dtype ? !relatum::Pairing<bfloat16>(*job).run() : !relatum::Pairing<float>(*job).run();
 }
 int relatum_sequence(const SequenceJob* job) {
-    return job->dtype ? !relatum::SequenceLayer<bfloat16>(*job).run() : !relatum::SequenceLayer<float>(*job).run();
+    return job->dtype ? relatum::run_sequence<bfloat16>(*job) : relatum::run_sequence<float>(*job);
 }
 int relatum_network(const NetworkJob* job) {
     return job->layers->pairing->dtype ? relatum::Network<bfloat16>(*job).run() : relatum::Network<float>(*job).run();

@@ -63,7 +63,7 @@ class Network {
         if (!embed()) return 1;
         const int n_steps = job_.n_layers * job_.n_rounds;
         for (int step = 0; step < n_steps; ++step)
-            if (!visit(step)) return 1;
+            if (const int failure = visit(step)) return failure;
         return score(n_steps - 1) ? 0 : 1;
     }
 
@@ -150,7 +150,7 @@ class Network {
         });
     }
 
-    bool visit(int step) const {
+    int visit(int step) const {
         const NetworkLayer& layer = job_.layers[step % job_.n_layers];
         const float* before = sequence_after(step - 1);
         S* table = table_after(step);
@@ -158,19 +158,19 @@ class Network {
         pairing.sequence = job_.reads_sequence ? before : job_.initial;
         pairing.lengths = job_.lengths, pairing.maps = job_.maps, pairing.wide_maps = 1, pairing.table = job_.pairs;
         pairing.n_sentences = job_.n_sentences, pairing.n_words = job_.n_words, pairing.n_threads = job_.n_threads;
-        if (!Pairing<S>(pairing).run()) return false;
+        if (!Pairing<S>(pairing).run()) return 1;
         Job scan = *layer.scan;
         scan.inputs = job_.pairs, scan.states = table, scan.tables = tables_.data();
         scan.n_sentences = job_.n_sentences, scan.n_threads = job_.n_threads;
         const bool reads_below = step && scan.below_weight;
         scan.below = reads_below ? table_after(step - 1) : nullptr;
         if (!reads_below) scan.below_weight = nullptr;
-        if (job_.scan(&scan)) return false;
+        if (job_.scan(&scan)) return 1;
         SequenceJob sequence = *layer.sequence;
         sequence.sequence = before, sequence.table = table, sequence.lengths = job_.lengths;
         sequence.result = sequence_after(step), sequence.attention = attention_of(step);
         sequence.n_sentences = job_.n_sentences, sequence.n_words = job_.n_words, sequence.n_threads = job_.n_threads;
-        return SequenceLayer<S>(sequence).run();
+        return run_sequence<S>(sequence);
     }
 
     // Of words, from the last sequence or from the diagonal of the last table; and of cells.

@@ -6,6 +6,7 @@
 #include "dense.h"
 #include "memory.h"
 #include "rows.h"
+#include "split.h"
 #include "team.h"
 
 // What the caller asks for; `SequenceJob` in sequence.py has the same fields.
@@ -19,11 +20,12 @@ extern "C" struct SequenceJob {
     float* result;     // (sentences, words, width)
     float* attention;  // (sentences, heads, words, words); null where it is not wanted
     int32_t dtype, n_sentences, n_words, width, table_width, n_heads, activates, n_threads;
+    int32_t splits;  // the weights of the layers, but for the guide, were packed for `SplitRows`
 };
 
 namespace relatum {
 
-template <class S>
+template <class S, class Rows = PlainRows>
 class SequenceLayer {
    public:
     explicit SequenceLayer(const SequenceJob& job) : job_(job), width_(job.width) {
@@ -50,6 +52,7 @@ class SequenceLayer {
             places.push_back(memory.ask(size_t(longest_) * (job_.n_heads + lanes) * sizeof(float)));
             places.push_back(memory.ask(size_t(longest_) * job_.table_width * sizeof(float)));
             places.push_back(memory.ask(size_t(longest_) * job_.n_heads * sizeof(float)));
+            places.push_back(memory.ask(Rows::bytes(most_rows, std::max(width_, job_.inner.width))));
         }
         if (!memory.take()) return false;
         sequence_ = memory.part<float>(of_words), values_ = memory.part<float>(of_values);
@@ -59,17 +62,20 @@ class SequenceLayer {
             const int begin = team.begin(n_rows), end = team.end(n_rows);
             for (int row = begin; row < end; ++row)
                 std::memcpy(sequence_ + int64_t(row) * width_, job_.sequence + place(row), row_bytes);
-            multiply_rows(sequence_ + int64_t(begin) * width_, end - begin, job_.value,
-                     {job_.value.bias, values_ + int64_t(begin) * width_, width_});
-            team.meet();
-            const int* own = places.data() + 6 * thread;
+            const int* own = places.data() + 7 * thread;
             auto part = [&](int number) { return memory.part<float>(own[number]); };
-            const Buffers buffers{part(0), part(1), part(2), part(3), part(4), part(5)};
-            const int n_chunks = (end - begin + most_rows - 1) / most_rows;
-            for (int chunk = 0; chunk < n_chunks; ++chunk) {
-                const int count = end - begin;
-                visit(begin + count * chunk / n_chunks, begin + count * (chunk + 1) / n_chunks, buffers);
-            }
+            const Buffers buffers{part(0), part(1), part(2), part(3), part(4), part(5), part(6)};
+            auto in_chunks = [&](auto&& work) {
+                const int count = end - begin, n_chunks = (count + most_rows - 1) / most_rows;
+                for (int chunk = 0; chunk < n_chunks; ++chunk)
+                    work(begin + count * chunk / n_chunks, begin + count * (chunk + 1) / n_chunks);
+            };
+            in_chunks([&](int first, int last) {
+                multiply_rows<Rows>(sequence_ + int64_t(first) * width_, last - first, job_.value,
+                                    {job_.value.bias, values_ + int64_t(first) * width_, width_}, buffers.parts);
+            });
+            team.meet();
+            in_chunks([&](int first, int last) { visit(first, last, buffers); });
         });
         return true;
     }
@@ -81,7 +87,7 @@ class SequenceLayer {
         int sentence, word;
     };
     struct Buffers {
-        float *read, *middle, *inner, *scores, *cells, *weights;
+        float *read, *middle, *inner, *scores, *cells, *weights, *parts;
     };
     const SequenceJob& job_;
     const int width_;
@@ -97,13 +103,16 @@ class SequenceLayer {
     void visit(int begin, int end, const Buffers& own) const {
         const int n = end - begin;
         for (int row = begin; row < end; ++row) attend(row, own, own.read + int64_t(row - begin) * width_);
-        multiply_rows(own.read, n, job_.output,
-                 {job_.output.bias, own.middle, width_, job_.activates ? kRelu : kNothing,
-                  sequence_ + int64_t(begin) * width_});
+        multiply_rows<Rows>(own.read, n, job_.output,
+                            {job_.output.bias, own.middle, width_, job_.activates ? kRelu : kNothing,
+                             sequence_ + int64_t(begin) * width_},
+                            own.parts);
         for (int64_t row = 0; row < n; ++row)
             job_.attention_norm.apply(own.middle + row * width_, own.middle + row * width_, width_);
-        multiply_rows(own.middle, n, job_.inner, {job_.inner.bias, own.inner, job_.inner.width, kRelu});
-        multiply_rows(own.inner, n, job_.outer, {job_.outer.bias, own.read, width_, kNothing, own.middle});
+        multiply_rows<Rows>(own.middle, n, job_.inner, {job_.inner.bias, own.inner, job_.inner.width, kRelu},
+                            own.parts);
+        multiply_rows<Rows>(own.inner, n, job_.outer, {job_.outer.bias, own.read, width_, kNothing, own.middle},
+                            own.parts);
         for (int row = begin; row < end; ++row)
             job_.norm.apply(own.read + int64_t(row - begin) * width_, job_.result + place(row), width_);
     }
@@ -142,5 +151,16 @@ class SequenceLayer {
         }
     }
 };
+
+// Zero, one where there was no memory for it, or two where products cannot be split.
+template <class S>
+int run_sequence(const SequenceJob& job) {
+    if (!job.splits) return !SequenceLayer<S>(job).run();
+#if defined(RELATUM_TILES)
+    return !SequenceLayer<S, SplitRows>(job).run();
+#else
+    return 2;
+#endif
+}
 
 }  // namespace relatum
