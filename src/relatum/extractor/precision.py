@@ -27,7 +27,8 @@ def set_precision(model: Model, precision: Precision) -> None:
     In bf16 these are the weights of products over tables, where the time is. The rest stays in float32: the sequence,
     the scores of tags and of attention, and what the encoder adds up from layer to layer. To round what the encoder's
     products read to bfloat16 would change answers more than all else does: on a CPU with AMX they are made of several
-    in bfloat16, which keep 16 bits, and elsewhere they are float32. An ELMo stays as it is everywhere.
+    in bfloat16, which keep 16 bits, as are those of the sequence there, and elsewhere they are float32. An ELMo stays
+    as it is everywhere.
     """
     check_precision(precision)
     if precision == "bf16":
