@@ -23,8 +23,8 @@ from random import Random
 import torch
 from torch import Tensor, nn
 
+from benchmarks.stand_in import StandIn
 from relatum.config import Config, load_config
-from relatum.encoders.base import EncoderOutput
 from relatum.encoders.words import WordVectors
 from relatum.kernels.backend import explain, use_backend
 from relatum.models.build import build_model
@@ -43,6 +43,8 @@ from relatum.training.setup import set_up_device
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
 ENTITIES, RELATIONS = ("Loc", "Org", "Other", "Peop"), ("Kill", "Live_In", "Located_In", "OrgBased_In", "Work_For")
+MINILM = (384, 72)
+"""The width and the attention maps of the encoder that comes along."""
 N_SENTENCES = 922
 """As many as CoNLL04 has for training."""
 N_STEPS = 20_000
@@ -88,29 +90,6 @@ class Row:
     commit: str | None
 
 
-class StandIn:
-    """Features of the right sizes, the same for the same words, and of no meaning."""
-
-    width, n_mixed, n_attention_maps, max_pieces, fingerprint, folder = 384, 1, 72, None, "stand-in", Path()
-
-    def __init__(self) -> None:
-        self.device = torch.device("cpu")
-
-    def count_pieces(self, words: Sequence[str]) -> list[int]:
-        return [1] * len(words)
-
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
-        n_words = max(map(len, sentences))
-        generator = torch.Generator().manual_seed(len("".join(sentences[0])))
-        vectors = torch.randn(len(sentences), n_words, self.width, generator=generator)
-        maps = torch.rand(len(sentences), n_words, n_words, self.n_attention_maps, generator=generator) / n_words
-        return EncoderOutput(vectors.to(self.device), maps.to(self.device))
-
-    def to(self, device: torch.device | str) -> StandIn:
-        self.device = torch.device(device)
-        return self
-
-
 def make_examples(n_sentences: int) -> list[Example]:
     """Sentences of 29 words on average and at most 118, each with two entities and a relation."""
     random = Random(0)
@@ -133,7 +112,7 @@ def make_model(config: Config, schema: Schema, examples: Sequence[Example], devi
     known = tuple(word for number, word in enumerate(words) if number % 10)
     characters = find_characters(example.sentence.words for example in examples)
     vectors = WordVectors(known, torch.randn(len(known), 100))
-    model = build_model(config, schema, StandIn(), vectors, characters).to(device)
+    model = build_model(config, schema, StandIn(*MINILM), vectors, characters).to(device)
     return with_memory(model, examples)
 
 

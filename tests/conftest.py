@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +45,16 @@ def _commands_are_made_once() -> Iterator[None]:
 def examples_folder() -> Path:
     """The corpora that come with the repository."""
     return Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture
+def deeds(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes runs pretend to train; sets what they do, as `fake_worker.py` says."""
+    from relatum.training.runs import parallel
+
+    monkeypatch.setattr(parallel, "WORKER", (str(Path(__file__).with_name("fake_worker.py")),))
+    monkeypatch.setenv("FAKE", "")
+    return lambda text: monkeypatch.setenv("FAKE", text)
 
 
 @pytest.fixture(scope="session")

@@ -7,50 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 import typer
 from typer.testing import CliRunner, Result
 
 from relatum import Extractor
 from relatum.cli.calibrate import calibrate
-from relatum.config import load_config
 from relatum.errors import RelatumError
-from relatum.training.corpus import load_training_data
-from relatum.training.folder import RunRecord
-from relatum.training.loop import train
-from relatum.training.monitor import Quiet
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(calibrate)
-
-SETTINGS = [
-    "encoder.kind=none",
-    "model.width=16",
-    "model.n_layers=1",
-    "model.dropout=0",
-    "sequence.n_attention_heads=2",
-    "sequence.feedforward_width=16",
-    "training.learning_rate=1e-2",
-    "training.warmup_steps=5",
-    "training.batch_size=8",
-    "training.steps=60",
-    "training.evaluate_every=60",
-]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> Path:
-    """A run that has learned a little of the news examples."""
-    torch.set_num_threads(1)
-    path, config, news = (
-        tmp_path_factory.mktemp("trained") / "run",
-        load_config(None, SETTINGS),
-        examples_folder / "news",
-    )
-    data = load_training_data(news, config)
-    record = RunRecord(config, str(news), None, None, "cpu", "", data.fingerprint())
-    train(data, record, path, device=torch.device("cpu"), monitor=Quiet())
-    return path
 
 
 @pytest.fixture

@@ -13,46 +13,13 @@ from typer.testing import CliRunner, Result
 
 from relatum import load_documents
 from relatum.cli.evaluate import evaluate
-from relatum.config import load_config
 from relatum.data.corpus import read_documents
 from relatum.data.problems import Problems
 from relatum.errors import DataError, RelatumError
 from relatum.evaluation.metrics import evaluate as score
-from relatum.training.corpus import load_training_data
-from relatum.training.folder import RunRecord
-from relatum.training.loop import train
-from relatum.training.monitor import TerminalMonitor
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(evaluate)
-
-SETTINGS = [
-    "encoder.kind=none",
-    "model.width=16",
-    "model.n_layers=1",
-    "model.dropout=0",
-    "sequence.n_attention_heads=2",
-    "sequence.feedforward_width=16",
-    "training.learning_rate=1e-2",
-    "training.warmup_steps=5",
-    "training.batch_size=8",
-    "training.relation_weight=0.1",
-    "training.steps=80",
-    "training.evaluate_every=80",
-]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> Path:
-    """A run that has learned a little of the news examples."""
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("trained")
-    config = load_config(None, SETTINGS)
-    news = examples_folder / "news"
-    data = load_training_data(news, config)
-    record = RunRecord(config, str(news), None, None, "cpu", "", data.fingerprint())
-    train(data, record, folder / "run", device=torch.device("cpu"), monitor=TerminalMonitor())
-    return folder / "run"
 
 
 def run(*arguments: str | Path) -> Result:
@@ -93,8 +60,9 @@ def test_predictions_are_written_and_have_the_same_scores(trained: Path, example
     # The gold sentences in the same form: relatum JSONL of words, by way of the model's own reading.
     from relatum.data.documents import from_words
     from relatum.training.corpus import load_part
+    from relatum.training.folder import RunFolder
 
-    examples, _ = load_part(examples_folder / "news", "test", load_config(None, SETTINGS))
+    examples, _ = load_part(examples_folder / "news", "test", RunFolder(trained).read().config)
     gold = [from_words(example.id, [example.sentence.words], example.gold) for example in examples]
     assert [document.id for document in predicted] == [document.id for document in gold]
     pairs = [(own.annotation, its.annotation) for own, its in zip(gold, predicted, strict=True)]

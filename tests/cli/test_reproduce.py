@@ -13,19 +13,15 @@ from typer.testing import CliRunner, Result
 
 from relatum.cli.app import app
 from relatum.errors import RelatumError
-from relatum.training.runs import parallel
 
-WORKER = Path(__file__).parents[1] / "experiments" / "fake_worker.py"
+pytestmark = pytest.mark.usefixtures("deeds")
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def deeds(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes runs pretend; sets what rows do, as row:deed."""
+def _no_shared_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RELATUM_DATA", raising=False)
-    monkeypatch.setattr(parallel, "WORKER", (str(WORKER),))
-    monkeypatch.setenv("FAKE_ROWS", "")
-    return lambda text: monkeypatch.setenv("FAKE_ROWS", text)
 
 
 @pytest.fixture

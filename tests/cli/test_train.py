@@ -183,6 +183,28 @@ def test_train_makes_a_folder_of_its_own_and_chooses_sizes(
     assert data.is_dir()
 
 
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (["--set", "model.width=0"], "model.width"),
+        (["--set", "words.path=nowhere.txt"], "nowhere.txt"),
+        ([], "train.jsonl"),
+        (["--runs", "2"], "train.jsonl"),
+    ],
+)
+def test_train_names_and_makes_no_folder_where_data_or_settings_are_refused(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], refusal: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if refusal == "train.jsonl":
+        (data / "train.jsonl").write_text('{"text": 7}\n')
+    result = CliRunner().invoke(app, ["data", *SETTINGS, "--device", "cpu", *options])
+    assert isinstance(result.exception, RelatumError)
+    assert refusal in str(result.exception)
+    assert "runs" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
 def test_train_chooses_no_sizes_beside_a_file_of_settings(data: Path, tmp_path: Path) -> None:
     config = tmp_path / "mine.toml"
     config.write_text("training.seed = 1\n")

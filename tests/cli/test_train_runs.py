@@ -15,15 +15,7 @@ from relatum.errors import RelatumError
 from relatum.training.loop import TrainingStopped
 from relatum.training.runs import parallel
 
-WORKER = Path(__file__).parents[1] / "training" / "runs" / "fake_worker.py"
-
-
-@pytest.fixture(autouse=True)
-def deeds(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Sets what the pretended runs do, as seed:deed."""
-    monkeypatch.setattr(parallel, "WORKER", (str(WORKER),))
-    monkeypatch.setenv("FAKE", "")
-    return lambda text: monkeypatch.setenv("FAKE", text)
+pytestmark = pytest.mark.usefixtures("deeds")
 
 
 @pytest.fixture
@@ -56,6 +48,16 @@ def test_runs_are_shown_in_one_table(data: Path, tmp_path: Path) -> None:
     assert again.exit_code == 0
     assert again.stdout == result.stdout
     assert "begun" not in again.stderr
+
+
+def test_folder_that_nobody_named_is_said_when_it_is_there(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(data, "--runs", "1", "--device", "cpu")
+    assert result.stderr.count("the folder of the run is runs/news-1") == 1
+    assert (tmp_path / "runs" / "news-1" / "results.json").exists()
+    assert "the folder of the run" not in run(data, "--runs", "1", "--device", "cpu", "--out", "mine").stderr
 
 
 def test_command_of_a_run_makes_the_same_run_by_itself(data: Path, tmp_path: Path) -> None:

@@ -1,13 +1,10 @@
-"""A small corpus, settings of a tiny network, and runs that only pretend to train."""
+"""A small corpus, and settings of a tiny network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from relatum.training.runs import parallel
 
 TINY = (
     "words.path=unset",
@@ -35,11 +32,3 @@ def news(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> Pat
         lines = (examples_folder / "news" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
         (folder / f"{name}.jsonl").write_text("\n".join(lines[:size]) + "\n", encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def deeds(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes runs pretend; sets what rows do, as row:deed."""
-    monkeypatch.setattr(parallel, "WORKER", (str(Path(__file__).with_name("fake_worker.py")),))
-    monkeypatch.setenv("FAKE_ROWS", "")
-    return lambda text: monkeypatch.setenv("FAKE_ROWS", text)

@@ -46,9 +46,9 @@ def test_table_has_mean_and_deviation_of_every_row_beside_published_numbers(news
     made, _ = make(request(5, news, n_runs=2), tmp_path)
     assert made.record["complete"] is True
     row = rows(made)["layer-only"]
-    mean = 100 * (len("layer-only") / 100 + 0.01) / 2
+    mean = 100 * (0.01 * len("layer-only") + 0.15) / 2
     assert row["measured"]["ner"]["mean"] == pytest.approx(mean)
-    assert row["measured"]["ner"]["std"] == pytest.approx(1 / 2**0.5)
+    assert row["measured"]["ner"]["std"] == pytest.approx(5 / 2**0.5)
     assert row["measured"]["ner"]["n"] == 2
     assert row["published"] == {"ner": 89.3, "re": 63.9}
     assert row["corpus"] == "news"
@@ -174,7 +174,7 @@ def test_model_that_was_trained_with_gold_entities_has_been_scored_with_them(new
     made, _ = make(request(3, news, rows=("without-entity-loss",)), tmp_path)
     row = rows(made)["without-entity-loss"]
     assert row["measured"].keys() == {"re_gold"}
-    assert row["measured"]["re_gold"]["mean"] == pytest.approx(len("without-entity-loss") / 2)
+    assert row["measured"]["re_gold"]["mean"] == pytest.approx((len("without-entity-loss") + 10) / 2)
 
 
 def test_scores_with_gold_entities_that_fail_are_noted_with_their_row(news: Path, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_dev_alone_is_scored_and_test_is_not_read(news: Path, tmp_path: Path) ->
     made, _ = make(request(5, folder, rows=("default",), with_test=False), tmp_path)
     row = rows(made)["default"]
     assert made.record["part"] == "dev"
-    assert row["measured"]["ner"]["mean"] == pytest.approx(len("default"))
+    assert row["measured"]["ner"]["mean"] == pytest.approx(len("default") + 10)
     record = RunFolder(tmp_path / "runs" / row["folder"] / "seed-0").read()
     assert record.with_test is False
     with pytest.raises(RelatumError, match="nonsense"):
@@ -235,11 +235,11 @@ def test_folds_are_averaged_before_seeds_are(news: Path, tmp_path: Path) -> None
     assert shown.count("begun") == 4
     row = rows(made)["ade+default+macro"]
     assert [run["fold"] for run in row["runs"]] == [1, 2, 1, 2]
-    values = [100 * (0.07 + 0.02 * seed + 0.15) / 2 for seed in (0, 1)]
+    values = [100 * (0.07 + 0.1 * (seed + 1) + 0.015) / 2 for seed in (0, 1)]
     assert row["measured"]["ner"]["mean"] == pytest.approx(sum(values) / 2)
     assert row["measured"]["ner"]["n"] == 2
     one, _ = make(Request(**{**_fields(wanted), "n_folds": 1}), tmp_path)
-    assert rows(one)["ade+default+macro"]["measured"]["ner"]["mean"] == pytest.approx(sum(values) / 2 - 2.5)
+    assert rows(one)["ade+default+macro"]["measured"]["ner"]["mean"] == pytest.approx(sum(values) / 2 - 0.25)
 
 
 def _fields(wanted: Request) -> dict[str, Any]:

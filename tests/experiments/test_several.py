@@ -22,6 +22,7 @@ from relatum.experiments.making import Made, make_tables, plan_tables
 from relatum.experiments.measuring import GOLD_SCORES, write_gold_scores
 from relatum.experiments.selection import Request, share_rows
 from relatum.training.folder import RunFolder
+from relatum.training.runs import parallel
 
 from .conftest import TINY
 
@@ -190,7 +191,7 @@ def test_tables_of_a_process_that_was_killed_have_what_was_complete(
     deeds("layer-only:wait")
     code = (
         "import sys; from relatum.training.runs import parallel; from relatum.cli.app import app;"
-        f"parallel.WORKER = ({str(Path(__file__).with_name('fake_worker.py'))!r},); app()"
+        f"parallel.WORKER = {parallel.WORKER!r}; app()"
     )
     settings = [word for one in TINY for word in ("--set", one)]
     options = ["--row", "default", "--row", "layer-only", "--runs", "1", "--steps", "40", "--jobs", "1", *settings]

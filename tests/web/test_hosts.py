@@ -217,3 +217,23 @@ def test_pages_from_elsewhere_have_nothing_read_for_them(
             assert first.status_code >= 400
             assert "access-control-allow-origin" not in first.headers
     assert read == []
+
+
+def test_browsers_that_ask_for_leave_by_other_names_are_refused_like_all_requests(
+    extractor: Extractor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "relatum.web")
+    app = make_app(
+        [ServedModel("small", extractor, Limits())], token="word", origins=["https://example.org"], hosts=LOCAL
+    )
+    asked = {"origin": "https://example.org", "access-control-request-method": "POST"}
+    with TestClient(app) as client:
+        first = client.options("/extract", headers={**asked, "host": "evil.example"})
+        assert (first.status_code, first.json()["error"]["code"]) == (421, "wrong_host")
+        assert not [name for name in first.headers if name.startswith("access-control-")]
+        assert first.headers["x-content-type-options"] == "nosniff"
+        allowed = client.options("/extract", headers={**asked, "host": "localhost"})
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, "https://example.org")
+        assert allowed.headers["x-content-type-options"] == "nosniff"
+    logged = [one.getMessage().rpartition(" ")[0].rpartition(" ")[0] for one in caplog.records]
+    assert logged == ["OPTIONS /extract 421", "OPTIONS /extract 200"]

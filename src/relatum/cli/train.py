@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -138,22 +139,24 @@ def train(
                 _show(resume, _resume(resume, device))
             return
         assert data is not None
-        out = out or _new_run(data)
+        is_named, out = out is not None, out or _free_folder(data)
         named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
         options = [f"{key}={value}" for key, value in named.items() if value is not None]
         call = Call(data, out, config, [*(override or []), *options], from_, device or "auto", fold)
         if several:
             start_several(call, runs, folds, n_jobs)
+            if not is_named:
+                say(_whereabouts(out))
             complete_several(out)
         else:
-            _show(out, _start(call))
+            _show(out, _start(call, on_made=lambda: None if is_named else say(_whereabouts(out))))
     except TrainingStopped as stopped:
         if is_main_process():
             say(str(stopped))
         raise typer.Exit(130) from None
 
 
-def _start(call: Call) -> RunResult:
+def _start(call: Call, on_made: Callable[[], None]) -> RunResult:
     from relatum.config import load_config
     from relatum.training.corpus import FoldChoice, load_training_data
     from relatum.training.folder import RunFolder, RunRecord
@@ -172,7 +175,7 @@ def _start(call: Call) -> RunResult:
         command=call.command(),
         fingerprint=loaded.fingerprint(),
     )
-    return _run(loaded, record, call.out, call.device, resume=False)
+    return _run(loaded, record, call.out, call.device, resume=False, on_made=on_made)
 
 
 def settle(call: Call, data: TrainingData) -> Config:
@@ -191,16 +194,17 @@ def settle(call: Call, data: TrainingData) -> Config:
     return config
 
 
-def _new_run(data: Path) -> Path:
+def _free_folder(data: Path) -> Path:
     """The first folder in runs/ that is named after the data and not there yet."""
     from itertools import count
 
-    from relatum.cli.console import say
-
     name = data.absolute().name.partition(".")[0] or "run"
-    out = next(path for number in count(1) if not (path := Path("runs") / f"{name}-{number}").exists())
-    say(f"the folder of the run is {out}")
-    return out
+    return next(path for number in count(1) if not (path := Path("runs") / f"{name}-{number}").exists())
+
+
+def _whereabouts(run: Path) -> str:
+    """What is said of a folder that nobody named, once it is there: what is refused has none."""
+    return f"the folder of the run is {run}"
 
 
 def _resume(run: Path, device: str | None) -> RunResult:
@@ -213,12 +217,20 @@ def _resume(run: Path, device: str | None) -> RunResult:
     return _run(loaded, record, run, device or record.device, resume=True)
 
 
-def _run(data: TrainingData, record: RunRecord, run: Path, device: str, resume: bool) -> RunResult:
+def _run(
+    data: TrainingData,
+    record: RunRecord,
+    run: Path,
+    device: str,
+    resume: bool,
+    on_made: Callable[[], None] = lambda: None,
+) -> RunResult:
     from relatum.extractor.device import choose_device
     from relatum.training.loop import train as start
     from relatum.training.monitor import TerminalMonitor
 
-    return start(data, record, run, device=choose_device(device), monitor=TerminalMonitor(), resume=resume)
+    chosen = choose_device(device)
+    return start(data, record, run, device=chosen, monitor=TerminalMonitor(), resume=resume, on_made=on_made)
 
 
 def _show(run: Path, result: RunResult) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -67,21 +67,36 @@ class RunResult:
 
 
 def train(
-    data: TrainingData, record: RunRecord, run: Path, *, device: torch.device, monitor: Monitor, resume: bool = False
+    data: TrainingData,
+    record: RunRecord,
+    run: Path,
+    *,
+    device: torch.device,
+    monitor: Monitor,
+    resume: bool = False,
+    on_made: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Train a model in the folder `run`, or go on with a run that was stopped there.
 
     `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
-    absolute paths, so that it can go on from another directory. Where a launcher started several processes, all of them
-    come here; the first writes and speaks.
+    absolute paths, so that it can go on from another directory. `on_made` is called when its folder has been made:
+    where data or settings are refused, there is none. Where a launcher started several processes, all of them come
+    here; the first writes and speaks.
     """
     with Stopping() as stopping:
         processes = join_processes(device, stopping)
-        return _train(data, record, RunFolder(run), processes, monitor if processes.main else Quiet(), resume)
+        monitor = monitor if processes.main else Quiet()
+        return _train(data, record, RunFolder(run), processes, monitor, resume, on_made)
 
 
 def _train(
-    data: TrainingData, record: RunRecord, folder: RunFolder, processes: Processes, monitor: Monitor, resume: bool
+    data: TrainingData,
+    record: RunRecord,
+    folder: RunFolder,
+    processes: Processes,
+    monitor: Monitor,
+    resume: bool,
+    on_made: Callable[[], None],
 ) -> RunResult:
     run = folder.path
     if not resume:
@@ -98,6 +113,7 @@ def _train(
     prepared = _Run(data, record, folder, processes, Monitors(monitor, *trackers))
     if not resume and processes.main:
         folder.create(record)  # not before: settings that cannot be used leave nothing behind
+        on_made()
     with folder.locked(monitor.say) if processes.main else nullcontext():
         prepared.take_up()
         return prepared.complete()

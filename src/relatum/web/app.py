@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from relatum._version import __version__
 from relatum.web.body import answer_in_time, read_message
-from relatum.web.guard import Guard, State, refusal_response
+from relatum.web.guard import Gate, Guard, State, refusal_response
 from relatum.web.limits import STATUS, Limits, Refusal
 from relatum.web.messages import (
     ErrorResponse,
@@ -139,7 +139,8 @@ def make_app(
         return refusal_response(Refusal(code, message.get(code, "the request cannot be read")))
 
     state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(Guard, state=state, limits=limits, token=token, open_to_others=bool(origins), hosts=hosts)
+    # The last is the outermost: browsers are not told what pages may ask of a name that is not ours.
+    app.add_middleware(Guard, state=state, limits=limits, token=token)
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -147,6 +148,7 @@ def make_app(
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
+    app.add_middleware(Gate, state=state, hosts=hosts, open_to_others=bool(origins))
     return app
 
 

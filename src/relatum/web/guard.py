@@ -32,6 +32,11 @@ HEADERS = {
 }
 OPEN = ("/", "/health", "/docs", "/openapi.json", "/favicon.ico")
 """Paths that need no token: they tell nothing of models and texts. So does all that begins with /static/."""
+_WRONG_HOST = Refusal(
+    "wrong_host",
+    "header Host: this server does not answer to the name it is called by; call it localhost or 127.0.0.1, or start it "
+    "with --allow-host and that name",
+)
 
 
 @dataclass
@@ -43,24 +48,22 @@ class State:
     paths: frozenset[str] = field(default_factory=frozenset)
     """Paths that may stand in the log; all others are somebody's text."""
 
+    def name(self, scope: Scope) -> str:
+        """What the log calls a request's path."""
+        path: str = scope["path"]
+        return path if path in self.paths else "/static/" if path.startswith("/static/") else "(unknown)"
 
-class Guard:
-    """Adds headers, asks for host and token, logs, and answers what goes wrong; an ASGI application around another.
+
+class Gate:
+    """Asks every request for a host that we answer to, adds headers to every answer, and logs; the outermost of all.
 
     A line of the log has a method, a known path, a status and a time: no query, no body, no message of an error.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        state: State,
-        limits: Limits,
-        token: str | None = None,
-        open_to_others: bool = False,
-        hosts: frozenset[str] | None = None,
+        self, app: ASGIApp, state: State, hosts: frozenset[str] | None = None, open_to_others: bool = False
     ) -> None:
-        self._app, self._state, self._limits, self._hosts = app, state, limits, hosts
-        self._token = None if token is None else token.encode()
+        self._app, self._state, self._hosts = app, state, hosts
         headers = dict(HEADERS)
         if open_to_others:
             headers["cross-origin-resource-policy"] = "cross-origin"
@@ -79,39 +82,65 @@ class Guard:
                 message["headers"] = [*message["headers"], *self._headers]
             await send(message)
 
+        app = self._app if self._is_called_by_name(scope) else refusal_response(_WRONG_HOST)
+        try:
+            await app(scope, receive, send_with_headers)
+        finally:
+            milliseconds = 1000 * (time.perf_counter() - start)
+            LOG.info("%s %s %s %.0f ms", _method(scope), self._state.name(scope), status or "gone", milliseconds)
+
+    def _is_called_by_name(self, scope: Scope) -> bool:
+        if self._hosts is None:
+            return True
+        called = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        return len(called) == 1 and host_in(called[0]) in self._hosts
+
+
+class Guard:
+    """Asks for the token and for room, and answers what goes wrong.
+
+    It stands within what tells browsers which pages may ask: they send no token when they ask for leave, and pages may
+    read refusals.
+    """
+
+    def __init__(self, app: ASGIApp, state: State, limits: Limits, token: str | None = None) -> None:
+        self._app, self._state, self._limits = app, state, limits
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_begun = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        async def refuse(refusal: Refusal) -> None:
+            if not is_begun:
+                await refusal_response(refusal)(scope, receive, send)
+
         self._state.n_under_way += 1
         try:
             self._admit(scope)
-            await self._app(scope, receive, send_with_headers)
+            await self._app(scope, receive, watched_send)
         except Refusal as refusal:
-            await refusal_response(refusal)(scope, receive, send_with_headers)
+            await refuse(refusal)
         except ClientDisconnect:
             pass  # nobody is there to be answered
         except asyncio.CancelledError:  # the server is stopped at once, and would log where each request stood
-            if not status:
-                own = Refusal("unavailable", "the server has been stopped; try again when it is back")
-                await refusal_response(own)(scope, receive, send_with_headers)
+            await refuse(Refusal("unavailable", "the server has been stopped; try again when it is back"))
         except Exception as error:
             # Neither the message of an error nor what it was caused by is written: they may quote the request.
             places = "".join(traceback.format_tb(error.__traceback__))
-            LOG.error("%s in %s\n%s", type(error).__name__, self._name(scope), places)
-            if not status:
-                own = Refusal("internal", "something went wrong in the server; its log says where")
-                await refusal_response(own)(scope, receive, send_with_headers)
+            LOG.error("%s in %s\n%s", type(error).__name__, self._state.name(scope), places)
+            await refuse(Refusal("internal", "something went wrong in the server; its log says where"))
         finally:
             self._state.n_under_way -= 1
-            milliseconds = 1000 * (time.perf_counter() - start)
-            LOG.info("%s %s %s %.0f ms", _method(scope), self._name(scope), status or "gone", milliseconds)
 
     def _admit(self, scope: Scope) -> None:
-        if self._hosts is not None:
-            called = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-            if len(called) != 1 or host_in(called[0]) not in self._hosts:
-                raise Refusal(
-                    "wrong_host",
-                    "header Host: this server does not answer to the name it is called by; call it localhost or "
-                    "127.0.0.1, or start it with --allow-host and that name",
-                )
         path = scope["path"]
         if path in OPEN or path.startswith("/static/"):
             return
@@ -129,10 +158,6 @@ class Guard:
             raise Refusal("unavailable", "the server is stopping; try again when it is back")
         if self._state.n_under_way > self._limits.max_waiting:
             raise Refusal("busy", f"{self._limits.max_waiting} requests are under way; try again later")
-
-    def _name(self, scope: Scope) -> str:
-        path: str = scope["path"]
-        return path if path in self._state.paths else "/static/" if path.startswith("/static/") else "(unknown)"
 
 
 def _method(scope: Scope) -> str:

@@ -32,18 +32,6 @@ from ..conftest import TINY, Silent
 Tiny = Callable[..., Config]
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Processes that pretend; the deeds of seeds are given as fail, die, wait or slow."""
-    monkeypatch.setattr(parallel, "WORKER", (str(Path(__file__).with_name("fake_worker.py")),))
-
-    def set_deeds(**deeds: str) -> None:
-        monkeypatch.setenv("FAKE", ",".join(f"{name.removeprefix('seed_')}:{deed}" for name, deed in deeds.items()))
-
-    set_deeds()
-    return set_deeds
-
-
 def complete(path: Path, **options: Any) -> tuple[dict[str, Any], str]:
     """The results, and what was shown."""
     shown = io.StringIO()
@@ -109,10 +97,8 @@ def test_senseless_folds_leave_nothing_behind(small_corpus: Path, tiny: Tiny, tm
     assert not list(tmp_path.iterdir())
 
 
-def test_results_have_mean_and_sample_deviation(
-    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path
-) -> None:
-    del fake
+@pytest.mark.usefixtures("deeds")
+def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
     start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=1)
     record, shown = complete(tmp_path / "runs")
     assert record == json.loads((tmp_path / "runs/results.json").read_text())
@@ -130,10 +116,8 @@ def test_results_have_mean_and_sample_deviation(
     assert "seed-2: complete (3 of 3 complete)" in shown
 
 
-def test_folds_have_means_for_each_seed(
-    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path
-) -> None:
-    del fake
+@pytest.mark.usefixtures("deeds")
+def test_folds_have_means_for_each_seed(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
     start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, folds=2, device="cpu", jobs=2)
     record, _ = complete(tmp_path / "runs")
     # dev F1 is 0.11 and 0.12 for seed 0 on the two folds, 0.21 and 0.22 for seed 1
@@ -147,20 +131,20 @@ def test_folds_have_means_for_each_seed(
 
 
 def test_run_that_fails_does_not_stop_the_others_and_can_be_made_good(
-    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path
+    deeds: Callable[[str], None], small_corpus: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
-    fake(seed_0="fail", seed_1="die")
+    deeds("0:fail,1:die")
     start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=1)
     record, shown = complete(tmp_path / "runs")
     assert record["complete"] is False
     assert [run["name"] for run in record["runs"]] == ["seed-2"]
     first, second = record["missing"]
     assert first["status"] == "failed"
-    assert first["message"] == "the moon is full"
+    assert first["message"] == "the moon is full over seed-0"
     assert (tmp_path / "runs" / first["log"]).read_text() == "Traceback: something\n"
     assert "it was killed" in second["message"]
     assert "seed-0: failed: the moon is full" in shown
-    fake()
+    deeds("")
     times = (tmp_path / "runs/seed-2/times.txt").read_text()
     record, shown = complete(tmp_path / "runs")
     assert record["complete"] is True
@@ -171,14 +155,14 @@ def test_run_that_fails_does_not_stop_the_others_and_can_be_made_good(
 
 def times(path: Path) -> tuple[float, float]:
     first, last = path.read_text().splitlines()
-    return float(first.split()[0]), float(last)
+    return float(first), float(last)
 
 
 @pytest.mark.parametrize(("jobs", "together"), [(1, False), (2, True)])
 def test_jobs_says_how_many_go_on_at_once(
-    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path, jobs: int, together: bool
+    deeds: Callable[[str], None], small_corpus: Path, tiny: Tiny, tmp_path: Path, jobs: int, together: bool
 ) -> None:
-    fake(seed_0="slow", seed_1="slow")
+    deeds("0:slow,1:slow")
     start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, device="cpu", jobs=jobs)
     complete(tmp_path / "runs")
     first, second = (times(tmp_path / "runs" / name / "times.txt") for name in ("seed-0", "seed-1"))
@@ -186,9 +170,9 @@ def test_jobs_says_how_many_go_on_at_once(
 
 
 def test_stop_reaches_all_runs_once_and_they_can_go_on(
-    fake: Callable[..., None], small_corpus: Path, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deeds: Callable[[str], None], small_corpus: Path, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake(seed_0="wait", seed_1="wait")
+    deeds("0:wait,1:wait")
     start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=2)
     hear = parallel.Workers.hear
 
@@ -208,7 +192,7 @@ def test_stop_reaches_all_runs_once_and_they_can_go_on(
     assert (tmp_path / "runs/seed-1/saved").exists()
     assert not (tmp_path / "runs/seed-2/times.txt").exists(), "a run was begun after the stop"
     assert not (tmp_path / "runs/results.json").exists()
-    fake()
+    deeds("")
     assert complete(tmp_path / "runs")[0]["complete"] is True
 
 
