@@ -14,7 +14,7 @@ from relatum.training.defaults import Machine, choose, find_machine, settle
 TWO_CORES = Machine("cpu", 2)
 
 
-def chosen(n: int, machine: Machine = TWO_CORES, length: int = 20, **given: object) -> dict[str, int | str]:
+def chosen(n: int, machine: Machine = TWO_CORES, length: int = 20, **given: object) -> dict[str, int | float | str]:
     return {choice.key: choice.value for choice in choose([length] * n, machine, list(given))}
 
 
@@ -54,6 +54,14 @@ def test_choose_narrows_the_table_on_a_cpu_alone() -> None:
     assert chosen(100, Machine("cpu", 16))["table.width"] == 128
     assert chosen(100)["model.n_layers"] == 2
     assert not {"table.width", "model.n_layers", "training.max_cells"} & chosen(100, Machine("cuda", 16)).keys()
+
+
+def test_choose_learns_faster_on_a_cpu_and_slower_towards_the_end() -> None:
+    values = chosen(100)
+    assert (values["training.learning_rate"], values["training.schedule"]) == (0.002, "linear")
+    assert not {"training.learning_rate", "training.schedule"} & chosen(100, Machine("cuda", 16)).keys()
+    config, _ = settle(None, ["training.learning_rate=0.0005"], [10] * 100, TWO_CORES)
+    assert (config.training.learning_rate, config.training.schedule) == (0.0005, "linear")
 
 
 def test_choose_keeps_the_longest_sentence_whole_up_to_the_papers_cells() -> None:

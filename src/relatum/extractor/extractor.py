@@ -66,8 +66,8 @@ class Extractor:
         """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one.
 
         A name that comes with relatum is that model, whatever folders are here: "./news" is the folder. With "bf16"
-        products over tables are computed in bfloat16, and on a CPU with AMX those of the encoder as sums of products of
-        bfloat16: that is faster where the device has instructions for it, and not quite the same.
+        products over tables are computed in bfloat16, and on a CPU with AMX those of the encoder and of the sequence as
+        sums of products of bfloat16: that is faster where the device has instructions for it, and not quite the same.
         Such a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its
         own. Several names are an `Ensemble`: models of the same labels that are read with as one.
         """

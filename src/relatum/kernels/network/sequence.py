@@ -38,6 +38,7 @@ class PackedSequenceLayer(Holder):
         self._guide = self.pack(weights.guide)
         self._weights = {name: getattr(weights, name) for name in ("value", "output", "inner", "outer")}
         self._layers = {name: self.dense(*one) for name, one in self._weights.items()}
+        self._split: dict[str, Dense] = {}
         attention_norm, norm = weights.attention_norm, weights.norm
         self._norms = {
             "attention_norm": self.norm(*attention_norm, epsilons[0]),
@@ -64,7 +65,9 @@ class PackedSequenceLayer(Holder):
 
         With `splits`, products are made of several in bfloat16, see `kernels/linear`.
         """
-        layers = {name: self.split_dense(*one) for name, one in self._weights.items()} if splits else self._layers
+        if splits and not self._split:
+            self._split = {name: self.split_dense(*one) for name, one in self._weights.items()}
+        layers = self._split if splits else self._layers
         return SequenceJob(
             guide=self._guide,
             **layers,
