@@ -13,17 +13,19 @@ from relatum.schema import RelationType, Schema
 SCHEMA = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
 
 
+SETTINGS = (
+    "encoder.kind=none",
+    "model.width=8",
+    "model.n_layers=2",
+    "sequence.n_attention_heads=2",
+    "sequence.feedforward_width=8",
+    "characters.width=6",
+)
+
+
 def make_small_model(*overrides: str, seed: int = 160, spread: float = 1.5, schema: Schema = SCHEMA) -> Model:
     """Weights so large that entities of several words and relations are found in any text."""
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=2",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
-    config = load_config(None, (*settings, *overrides))
+    config = load_config(None, (*SETTINGS, *overrides))
     model = build_model(config, schema, load_encoder(config.encoder, want_maps=True), None, "abdefhilmnoprstuw")
     torch.manual_seed(seed)
     for parameter in model.network.parameters():

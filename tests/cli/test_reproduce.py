@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +133,22 @@ def test_tables_of_a_page_are_made_anew(given: list[str], tmp_path: Path, monkey
     run("--into", page)
     assert "| Bidirectional (default) | 89.5 |" in page.read_text()
     assert page.read_text().endswith("<!-- end of table -->\nEnd\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("", "page.md: there is no mark of a table; expected <!-- table: FILE -->"),
+        ("<!-- table: a.json -->\n", "page.md: a mark of a table has no end"),
+        ("A\n\n<!-- table: a.json -->\n<!-- end of table -->\n", "page.md: line 3: a.json: no such file"),
+    ],
+)
+def test_mistakes_in_a_page_are_named_with_their_place(tmp_path: Path, text: str, mistake: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(RelatumError, match=re.escape(mistake)):
+        run("--into", page)
+    assert page.read_text() == text
 
 
 def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:

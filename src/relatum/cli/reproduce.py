@@ -214,12 +214,16 @@ def _fill(page: Path) -> None:
     """Make the tables of a page anew; files are named from the folder that the command is given in."""
     from relatum.cli.console import say
     from relatum.data.atomic import replacing_file
+    from relatum.errors import RelatumError
     from relatum.experiments.blocks import files_of, fill
     from relatum.experiments.record import read_record
     from relatum.experiments.rendering import to_markdown
 
     text = page.read_text(encoding="utf-8")
-    filled = fill(text, lambda file: to_markdown(read_record(Path(file))))
+    try:
+        filled = fill(text, lambda file: to_markdown(read_record(Path(file))))
+    except RelatumError as error:
+        raise RelatumError(f"{page}: {error}") from error
     with replacing_file(page) as draft:
         draft.write_text(filled, encoding="utf-8")
     say(f"{len(files_of(filled))} tables in {page} are made anew")

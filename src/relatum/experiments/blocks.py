@@ -21,10 +21,19 @@ def files_of(page: str) -> list[str]:
 
 
 def fill(page: str, table: Callable[[str], str]) -> str:
-    """The page with every table made anew; `table` makes one from the name of its file."""
-    if page.count("<!-- table: ") != len(files_of(page)):
+    """The page with every table made anew; `table` makes one from the name of its file. Errors name the line."""
+    n_marks = page.count("<!-- table: ")
+    if not n_marks or n_marks != len(files_of(page)):
+        fault = "a mark of a table has no end" if n_marks else "there is no mark of a table"
         raise RelatumError(
-            "a mark of a table has no end; expected <!-- table: FILE --> and <!-- end of table -->, each on a line of "
-            "its own"
+            f"{fault}; expected <!-- table: FILE --> and <!-- end of table -->, each on a line of its own"
         )
-    return _BLOCK.sub(lambda match: f"{match[1]}\n{table(match['file'])}\n{match[3]}", page)
+
+    def make(match: re.Match[str]) -> str:
+        try:
+            made = table(match["file"])
+        except RelatumError as error:
+            raise RelatumError(f"line {page.count(chr(10), 0, match.start()) + 1}: {error}") from error
+        return f"{match[1]}\n{made}\n{match[3]}"
+
+    return _BLOCK.sub(make, page)

@@ -26,6 +26,8 @@ from relatum.schema import RelationType, Schema
 from relatum.training.corpus import load_part
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
+from ...small_models import SETTINGS
+
 TEXT = "Mara Ilves lives in Oldhaven. She <left> Port Amsel."
 
 
@@ -35,16 +37,8 @@ def news() -> Extractor:
 
 
 def make_extractor(*overrides: str) -> Extractor:
-    settings = (
-        "encoder.kind=none",
-        "model.width=8",
-        "model.n_layers=2",
-        "sequence.n_attention_heads=2",
-        "sequence.feedforward_width=8",
-        "characters.width=6",
-    )
     schema = Schema(("Loc", "Peop"), (RelationType("Live_In"),))
-    return Extractor(build_model(load_config(None, (*settings, *overrides)), schema, None, None, "abdefhilmnoprst"))
+    return Extractor(build_model(load_config(None, (*SETTINGS, *overrides)), schema, None, None, "abdefhilmnoprst"))
 
 
 def read_png(address: str) -> NDArray[np.uint8]:
