@@ -211,7 +211,9 @@ def test_states_too_wide_for_the_memory_of_a_gpu_are_left_to_the_wavefront(monke
     pretend(monkeypatch, triton=None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(gpu, "memory", lambda _: 227 * 1024)
-    assert select("cuda", CellSpec(), torch.bfloat16, 128) == "triton"
-    assert select("cuda", CellSpec(), torch.bfloat16, 129) == "wavefront"
-    with use_backend("triton"), pytest.raises(ConfigError, match="states 129 wide do not fit"):
-        select("cuda", CellSpec(), torch.bfloat16, 129)
+    assert select("cuda", CellSpec(), torch.bfloat16, 256) == "triton"
+    assert select("cuda", CellSpec(), torch.bfloat16, 257) == "wavefront"
+    assert select("cuda", CellSpec(), torch.float32, 128) == "triton"
+    assert select("cuda", CellSpec(), torch.float32, 129) == "wavefront"
+    with use_backend("triton"), pytest.raises(ConfigError, match="states 257 wide do not fit"):
+        select("cuda", CellSpec(), torch.bfloat16, 257)

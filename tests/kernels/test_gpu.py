@@ -89,11 +89,14 @@ HALF = Case(ragged(33, 24), 100, torch.bfloat16)
 SINGLE = Case(ragged(33, 24), 100)
 MANY = Case(ragged(7, 200), 100, torch.float16)
 LONG = Case(ragged(130, 3), 120, torch.bfloat16)
+WIDE = Case(ragged(33, 24), 200, torch.bfloat16, directions=("se",))
 SHAPES = [
     HALF,
     SINGLE,
     MANY,
     LONG,
+    WIDE,
+    Case(ragged(40, 70), 256, torch.float16),
     Case((1,), 16),
     Case(ragged(7, 3), 50, directions=("nw", "ne", "sw", "se")),
     Case(ragged(64, 3), 64, torch.float16, directions=("ne", "sw")),
@@ -235,7 +238,7 @@ def test_every_set_of_predecessors_is_right(case: Case) -> None:
 
 
 def test_cases_divide_the_work_in_every_way() -> None:
-    """In the kernels for all GPUs: whether programs wait for each other, and whether they have several tiles."""
+    """In the kernels for all GPUs: whether programs wait for each other, have several tiles, and how many rows."""
     device = torch.device(DEVICE)
     cases = [case for case in SHAPES if not hopper_launch.serves(case.width, case.form, case.dtype, device)]
     plans = [
@@ -245,13 +248,16 @@ def test_cases_divide_the_work_in_every_way() -> None:
     assert {(plan.cooperates, plan.n_tiles > 1) for plan in plans} == {
         (together, several) for together in (False, True) for several in (False, True)
     }
+    assert {plan.rows for plan in plans} == {rows for rows, _ in triton_launch._SHAPES}
 
 
 @pytest.mark.skipif(not ON_HOPPER, reason="this GPU has not the kernels")
 @pytest.mark.parametrize("backward", [False, True])
 def test_cases_divide_the_work_in_every_way_on_a_hopper(backward: bool) -> None:
-    cases = [case for case in (*SHAPES, *PREDECESSORS) if case.dtype.itemsize == 2]
-    numbers = gpu.n_processors(torch.device(DEVICE)), gpu.memory(torch.device(DEVICE))
+    device = torch.device(DEVICE)
+    every = (*SHAPES, *PREDECESSORS)
+    cases = [case for case in every if hopper_launch.serves(case.width, case.form, case.dtype, device)]
+    numbers = gpu.n_processors(device), gpu.memory(device)
     plans = [
         hopper_launch.make_plan(len(case.lengths), max(case.lengths), case.width, case.form, *numbers, backward)
         for case in cases
@@ -274,7 +280,7 @@ def test_kernels_for_all_gpus_are_right_on_a_hopper(case: Case, monkeypatch: pyt
         triton._find_layout.cache_clear()
 
 
-@pytest.mark.parametrize("case", [HALF, SINGLE, MANY, LONG], ids=str)
+@pytest.mark.parametrize("case", [HALF, SINGLE, MANY, LONG, WIDE], ids=str)
 def test_results_are_the_same_every_time(case: Case) -> None:
     """To the last bit: a program that did not wait for another would show."""
     layer = Layer.make(case)

@@ -11,9 +11,12 @@ import torch
 from relatum.kernels.md_gru import CellSpec, gpu, hopper_launch
 from relatum.kernels.md_gru.fused import Form
 
+from .ahead import compile_for_hopper
+
 N_PROCESSORS, MEMORY = 132, 227 * 1024
 """Those of an H200."""
 FORM = Form(CellSpec(), ("nw", "se"))
+POINTERS = {"lengths": "*i32", "words": "*i32", "owed": "*fp32"}
 SIZES = [(1, 1), (1, 300), (3, 7), (24, 32), (24, 64), (40, 65), (200, 7), (256, 32)]
 
 
@@ -83,13 +86,10 @@ def test_slice_of_a_gpu_that_is_too_small_has_other_kernels(monkeypatch: pytest.
 @pytest.mark.parametrize("name", ["forward_kernel", "backward_kernel"])
 def test_kernel_compiles_without_a_gpu(name: str) -> None:
     """For the size in the paper."""
-    import triton
-    from triton.backends.compiler import GPUTarget
     from triton.experimental.gluon._runtime import GluonASTSource
 
     from relatum.kernels.md_gru import hopper_scan
 
-    kernel = getattr(hopper_scan, name)
     constants: dict[str, Any] = {
         "WIDTH": 100,
         "OF_CELL": 408,
@@ -110,14 +110,8 @@ def test_kernel_compiles_without_a_gpu(name: str) -> None:
         "ROWS": 64,
         "SENTENCES": 16,
     }
-    types = dict.fromkeys(hopper_scan._SIZES, "i32") | {"lengths": "*i32", "words": "*i32", "owed": "*fp32"}
-    signature = {name: "constexpr" if name in constants else types.get(name, "*bf16") for name in kernel.arg_names}
-    source = GluonASTSource(
-        kernel,
-        signature,
-        {(number,): constants[name] for number, name in enumerate(kernel.arg_names) if name in constants},
-        {(number,): [["tt.divisibility", 16]] for number, kind in enumerate(signature.values()) if kind[0] == "*"},
+    compiled = compile_for_hopper(
+        GluonASTSource, getattr(hopper_scan, name), constants, dict.fromkeys(hopper_scan._SIZES, "i32") | POINTERS
     )
-    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8})
     assert compiled.metadata.shared <= MEMORY
     assert "wgmma" in compiled.asm["ptx"]

@@ -109,7 +109,7 @@ def test_triton_equals_reference_for_several_tiles(interpreter: Prepared) -> Non
     run(
         interpreter,
         """
-triton_launch._ROWS = 2
+triton_launch._SHAPES = ((2, (16,)),)
 for directions, lengths, width, n_processors, expected in (
     (("ne", "sw"), [3, 2], 2, 64, (2, 1, 2)),  # groups, sentences of a group, tiles
     (("nw",), [2, 3], 2, 1, (1, 2, 3)),

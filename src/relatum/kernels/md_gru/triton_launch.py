@@ -17,10 +17,12 @@ from relatum.kernels.md_gru.spec import CellSpec
 
 VALUES = 8
 """Values of a unit in a cell: r, z, three λ, v, u, and nothing."""
-_ROWS = 64
-"""Rows of tables that a program treats at once: what a tensor core takes."""
-_UNITS = (16, 32, 64, 128)
-"""Hidden units that a program may have."""
+_SHAPES = ((64, (16, 32, 64, 128)), (32, (16,)))
+"""Rows of tables that a program treats at once, and the hidden units that it may have then.
+
+The first are what tensor cores like best; the second leave room for the weights of states over 128 wide, in half
+precision. In float32 these do not fit, and with still fewer rows and units the kernels spill what they should hold.
+"""
 _FILLED = 4096
 """Whole numbers of 64 bits that a program fills."""
 _CLEARED = 16
@@ -117,7 +119,7 @@ def scan_back(
         return grad_projected, grad_cells, neighbours
     plan = _plan(*mask.shape, width, form, states.dtype, device, _is_exact(cells))
     total = torch.promote_types(states.dtype, torch.float32)
-    size = plan.n_groups * len(form.directions) * 2 * plan.n_tiles * _ROWS * n_sides
+    size = plan.n_groups * len(form.directions) * 2 * plan.n_tiles * plan.rows * n_sides
     owed = torch.zeros(size * plan.n_slices * padded_width(width), dtype=total, device=states.device)
     direct = torch.empty(size * width, dtype=total, device=states.device)
     backward_kernel[(plan.n_programs,)](
@@ -195,6 +197,7 @@ class _Plan:
     n_groups: int
     per_group: int
     n_tiles: int
+    rows: int
     units: int
     n_slices: int
     n_programs: int
@@ -213,11 +216,12 @@ def _plan(
 ) -> _Plan:
     size = n_batch, n_words, width, form, dtype, device
     can_split = exact and dtype == torch.float32 and device.type == "cuda"
-    for split in (True, False) if can_split else (False,):
-        kept = [plan for units in _UNITS if (plan := _divide(*size, units, split)) is not None]
+    ways = [(*shape, False) for shape in _SHAPES]
+    for rows, choice, split in [(*_SHAPES[0], True), *ways] if can_split else ways:
+        kept = [plan for units in choice if (plan := _divide(*size, rows, units, split)) is not None]
         if kept:  # a tile of twice as many units takes about half as long again
             return min(kept, key=lambda plan: plan.n_tiles * (plan.units + 16))
-    return _alone(n_batch, n_words, width, form)
+    return _alone(*size)
 
 
 def _divide(
@@ -227,6 +231,7 @@ def _divide(
     form: Form,
     dtype: torch.dtype,
     device: torch.device,
+    rows: int,
     units: int,
     split: bool,
 ) -> _Plan | None:
@@ -235,36 +240,45 @@ def _divide(
     n_groups = gpu.n_processors(device) // (n_slices * n_directions)
     # Programs that wait for each other must all be running, which an interpreter does not do.
     alone = n_slices > 1 and device.type != "cuda"
-    fits = _n_bytes(width, form.spec, dtype, units, split) <= gpu.memory(device) - _SPARE
+    fits = _n_bytes(width, form.spec, dtype, rows, units, split) <= gpu.memory(device) - _SPARE
     if units > padded_width(width) or not fits or not n_groups or alone:
         return None
-    wanted = -(-n_batch // max(1, _ROWS // max(1, n_words)))
+    wanted = -(-n_batch // max(1, rows // max(1, n_words)))
     per_group = -(-n_batch // min(wanted, n_groups))
     n_groups = -(-n_batch // per_group)
-    n_tiles = -(-per_group * max(1, n_words) // _ROWS)
-    return _Plan(n_groups, per_group, n_tiles, units, n_slices, n_groups * n_directions * n_slices, True, split)
+    n_tiles = -(-per_group * max(1, n_words) // rows)
+    return _Plan(n_groups, per_group, n_tiles, rows, units, n_slices, n_groups * n_directions * n_slices, True, split)
 
 
-def _alone(n_batch: int, n_words: int, width: int, form: Form) -> _Plan:
+def _alone(n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device) -> _Plan:
     """A program for each sentence and direction, which reads the weights at every step."""
-    n_tiles = -(-max(1, n_words) // _ROWS)
-    return _Plan(n_batch, 1, n_tiles, 16, -(-width // 16), n_batch * len(form.directions), False)
+    rows, units = _find_shape(width, form.spec, dtype, device) or (_SHAPES[-1][0], _SHAPES[-1][1][0])
+    n_tiles = -(-max(1, n_words) // rows)
+    return _Plan(n_batch, 1, n_tiles, rows, units, -(-width // units), n_batch * len(form.directions), False)
 
 
 def fits(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether a program's memory holds what it must, with as few hidden units as there may be."""
-    return device.type != "cuda" or _n_bytes(width, spec, dtype, _UNITS[0]) <= gpu.memory(device) - _SPARE
+    """Whether a program's memory holds what it must, with as few rows and hidden units as there may be."""
+    return device.type != "cuda" or _find_shape(width, spec, dtype, device) is not None
 
 
-def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, units: int, split: bool = False) -> int:
+def _find_shape(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -> tuple[int, int] | None:
+    """The first rows and the fewest units for them that a program's memory holds."""
+    for rows, (units, *_) in _SHAPES:
+        if _n_bytes(width, spec, dtype, rows, units) <= gpu.memory(device) - _SPARE:
+            return rows, units
+    return None
+
+
+def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, rows: int, units: int, split: bool = False) -> int:
     """What a program holds: its weights, and what the rows of a tile owe their neighbours, on its way out.
 
     Products that are split have both sides twice.
     """
     n_inner, n_values = len(spec.recurrent) * padded_width(width), VALUES * units
     if split:
-        return 8 * (n_inner * n_values + _ROWS * max(n_inner, n_values))
-    return n_inner * n_values * dtype.itemsize + _ROWS * n_inner * 4
+        return 8 * (n_inner * n_values + rows * max(n_inner, n_values))
+    return n_inner * n_values * dtype.itemsize + rows * n_inner * 4
 
 
 def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
@@ -273,7 +287,7 @@ def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -
 
     constants = {
         **_layer_constants(form, below, cells, width),
-        "ROWS": _ROWS,
+        "ROWS": plan.rows,
         "UNITS": plan.units,
         "SENTENCES": padded_width(plan.per_group),
         "RESIDENT": plan.resident,

@@ -1,0 +1,94 @@
+"""How scans are divided for any GPU, and that programs hold what they are thought to; `test_gpu` runs them."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+
+from relatum.kernels.md_gru import CellSpec, gpu, triton_launch
+from relatum.kernels.md_gru.fused import Form
+
+from .ahead import compile_for_hopper
+
+CUDA = torch.device("cuda")
+ONE, TWO = Form(CellSpec(), ("se",)), Form(CellSpec(), ("nw", "se"))
+
+
+@pytest.fixture(autouse=True)
+def _h200(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU of which only the size is there."""
+    monkeypatch.setattr(gpu, "n_processors", lambda _: 132)
+    monkeypatch.setattr(gpu, "memory", lambda _: 227 * 1024)
+    triton_launch._plan.cache_clear()
+
+
+def n_bytes(plan: triton_launch._Plan, width: int, dtype: torch.dtype) -> int:
+    return triton_launch._n_bytes(width, CellSpec(), dtype, plan.rows, plan.units, plan.split)
+
+
+@pytest.mark.parametrize("form", [ONE, TWO], ids=["one direction", "two"])
+@pytest.mark.parametrize(
+    ("width", "dtype"),
+    [
+        *((width, torch.bfloat16) for width in (3, 64, 100, 128, 129, 200, 256)),
+        *((width, torch.float32) for width in (3, 64, 100, 128)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (3, 7), (24, 32), (24, 64), (200, 7), (256, 32)])
+def test_division_has_room_for_every_sentence_and_every_unit(
+    size: tuple[int, int], width: int, dtype: torch.dtype, form: Form
+) -> None:
+    n_batch, n_words = size
+    plan = triton_launch._plan(*size, width, form, dtype, CUDA)
+    assert plan.n_groups * plan.per_group >= n_batch > (plan.n_groups - 1) * plan.per_group
+    assert plan.n_tiles * plan.rows >= plan.per_group * n_words > (plan.n_tiles - 1) * plan.rows
+    assert plan.n_slices * plan.units >= width > (plan.n_slices - 1) * plan.units
+    assert n_bytes(plan, width, dtype) <= 227 * 1024
+    if plan.cooperates:
+        assert plan.n_programs == plan.n_groups * len(form.directions) * plan.n_slices <= 132
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "rows", "units"),
+    [
+        (100, torch.bfloat16, 64, 32),
+        (128, torch.float32, 64, 16),
+        (200, torch.bfloat16, 32, 16),
+    ],
+)
+def test_wider_states_are_divided_into_smaller_tiles(width: int, dtype: torch.dtype, rows: int, units: int) -> None:
+    plan = triton_launch._plan(24, 32, width, TWO, dtype, CUDA)
+    assert (plan.rows, plan.units, plan.cooperates) == (rows, units, True)
+
+
+def test_gpu_with_too_few_multiprocessors_for_a_group_reads_weights_at_every_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu, "n_processors", lambda _: 12)
+    plan = triton_launch._plan(24, 32, 200, ONE, torch.bfloat16, CUDA)
+    assert (plan.resident, plan.rows, plan.units, plan.n_slices, plan.n_programs) == (False, 32, 16, 13, 24)
+    assert n_bytes(plan, 200, torch.bfloat16) <= 227 * 1024
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("name", ["forward_kernel", "backward_kernel"])
+def test_kernel_for_wide_states_holds_no_more_than_is_counted(name: str) -> None:
+    from triton.compiler import ASTSource
+
+    from relatum.kernels.md_gru import triton_scan
+
+    plan = triton_launch._plan(24, 32, 200, ONE, torch.bfloat16, CUDA)
+    constants = triton_launch._constants(plan, ONE, 0, torch.empty(1, 600, dtype=torch.bfloat16), 200)
+    if name == "forward_kernel":
+        constants |= {"KEEP": True, "FAST": True}
+    options = ("num_warps", "num_stages", "launch_cooperative_grid")
+    compiled = compile_for_hopper(
+        ASTSource,
+        getattr(triton_scan, name),
+        {key: value for key, value in constants.items() if key not in options},
+        dict.fromkeys(triton_scan._SIZES, "i32") | {"lengths": "*i32", "owed": "*fp32", "direct": "*fp32"},
+    )
+    assert 0 < compiled.metadata.shared <= n_bytes(plan, 200, torch.bfloat16)
