@@ -55,7 +55,9 @@ def test_division_has_room_for_every_sentence_and_every_unit(
     ("width", "dtype", "rows", "units"),
     [
         (100, torch.bfloat16, 64, 32),
-        (128, torch.float32, 64, 16),
+        (64, torch.float32, 64, 16),
+        (100, torch.float32, 32, 8),
+        (128, torch.float32, 32, 8),
         (200, torch.bfloat16, 32, 16),
     ],
 )
@@ -73,22 +75,32 @@ def test_gpu_with_too_few_multiprocessors_for_a_group_reads_weights_at_every_ste
     assert n_bytes(plan, 200, torch.bfloat16) <= 227 * 1024
 
 
+@pytest.mark.parametrize("shape", [*triton_launch._SHAPES, *triton_launch._SPLIT_SHAPES])
+def test_no_number_of_a_tile_is_read_by_two_threads(shape: tuple[int, tuple[int, ...]]) -> None:
+    rows, (fewest, *_) = shape
+    assert rows * fewest >= 32 * triton_launch._N_WARPS
+
+
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize("name", ["forward_kernel", "backward_kernel"])
-def test_kernel_for_wide_states_holds_no_more_than_is_counted(name: str) -> None:
+@pytest.mark.parametrize(("width", "form", "dtype"), [(200, ONE, torch.bfloat16), (100, TWO, torch.float32)], ids=str)
+def test_kernel_with_small_tiles_holds_no_more_than_is_counted(
+    width: int, form: Form, dtype: torch.dtype, name: str
+) -> None:
     from triton.compiler import ASTSource
 
     from relatum.kernels.md_gru import triton_scan
 
-    plan = triton_launch._plan(24, 32, 200, ONE, torch.bfloat16, CUDA)
-    constants = triton_launch._constants(plan, ONE, 0, torch.empty(1, 600, dtype=torch.bfloat16), 200)
+    plan = triton_launch._plan(24, 32, width, form, dtype, CUDA)
+    constants = triton_launch._constants(plan, form, 0, torch.empty(1, 3 * width, dtype=dtype), width)
     if name == "forward_kernel":
-        constants |= {"KEEP": True, "FAST": True}
+        constants |= {"KEEP": True, "FAST": dtype.itemsize == 2}
     options = ("num_warps", "num_stages", "launch_cooperative_grid")
     compiled = compile_for_hopper(
         ASTSource,
         getattr(triton_scan, name),
         {key: value for key, value in constants.items() if key not in options},
         dict.fromkeys(triton_scan._SIZES, "i32") | {"lengths": "*i32", "owed": "*fp32", "direct": "*fp32"},
+        other={torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype],
     )
-    assert 0 < compiled.metadata.shared <= n_bytes(plan, 200, torch.bfloat16)
+    assert 0 < compiled.metadata.shared <= n_bytes(plan, width, dtype)

@@ -23,6 +23,11 @@ _SHAPES = ((64, (16, 32, 64, 128)), (32, (16,)))
 The first are what tensor cores like best; the second leave room for the weights of states over 128 wide, in half
 precision. In float32 these do not fit, and with still fewer rows and units the kernels spill what they should hold.
 """
+_SPLIT_SHAPES = (_SHAPES[0], (32, (8,)))
+"""The same for products that are split, which hold both sides twice: the second for states of 65 to 128 values."""
+_N_WARPS = 8
+"""Of a program. Rows times units must be at least its threads: else several threads would ask for the same number while
+it is being written, and might see it come at different times."""
 _FILLED = 4096
 """Whole numbers of 64 bits that a program fills."""
 _CLEARED = 16
@@ -216,8 +221,8 @@ def _plan(
 ) -> _Plan:
     size = n_batch, n_words, width, form, dtype, device
     can_split = exact and dtype == torch.float32 and device.type == "cuda"
-    ways = [(*shape, False) for shape in _SHAPES]
-    for rows, choice, split in [(*_SHAPES[0], True), *ways] if can_split else ways:
+    ways = [(*shape, True) for shape in _SPLIT_SHAPES] if can_split else []
+    for rows, choice, split in [*ways, *((*shape, False) for shape in _SHAPES)]:
         kept = [plan for units in choice if (plan := _divide(*size, rows, units, split)) is not None]
         if kept:  # a tile of twice as many units takes about half as long again
             return min(kept, key=lambda plan: plan.n_tiles * (plan.units + 16))
@@ -295,7 +300,7 @@ def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -
         "ONE_TILE": plan.n_tiles == 1,
         "TOTAL": tl.float64 if cells.dtype == torch.float64 else tl.float32,
         "PRECISION": "tf32x3" if plan.split else ("ieee" if _is_exact(cells) else "tf32"),
-        "num_warps": 8,
+        "num_warps": _N_WARPS,
         "num_stages": 1,
     }
     return {**constants, "launch_cooperative_grid": True} if plan.cooperates else constants
