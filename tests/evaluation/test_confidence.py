@@ -82,6 +82,7 @@ def test_given_entities_do_not_count_whatever_scores_they_have() -> None:
     assert (measured.entities.n, measured.relations_strict.n) == (0, 2)
     assert {row.threshold: row.n for row in measured.relations_strict.thresholds}[0.7] == 2
     calibrated = calibrate({"dev": texts() * 50}, SCHEMA, given=True)
+    assert calibrated.calibration is not None
     assert calibrated.calibration.entities(0.7) == pytest.approx(0.7)
 
 
@@ -90,6 +91,7 @@ def test_calibration_is_fitted_to_the_first_part_and_measured_on_all() -> None:
     calibrated = calibrate(parts, SCHEMA)
     assert list(calibrated.before) == list(calibrated.after) == ["dev", "test"]
     assert calibrated.before["test"] == measure_confidence(texts(), SCHEMA)
+    assert calibrated.calibration is not None
     mapped = [(gold, calibrated.calibration.apply(found)) for gold, found in texts()]
     assert calibrated.after["test"] == measure_confidence(mapped, SCHEMA)
     before, after = calibrated.before["dev"].relations_strict.error, calibrated.after["dev"].relations_strict.error
@@ -102,5 +104,6 @@ def test_calibration_is_fitted_to_the_first_part_and_measured_on_all() -> None:
 
 def test_calibration_of_nothing_leaves_scores_as_they_are() -> None:
     calibrated = calibrate({"dev": [(texts()[0][0], Annotation())]}, SCHEMA)
+    assert calibrated.calibration is not None
     assert calibrated.calibration.entities(0.7) == pytest.approx(0.7)
     assert calibrated.after["dev"].entities.error is None

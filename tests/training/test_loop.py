@@ -85,6 +85,7 @@ def test_run_leaves_a_model_a_log_and_a_result(start: Start, tiny: Tiny, tmp_pat
     assert [evaluation.step for evaluation, _ in silent.evaluations] == [4, 8, 12]
     best = max(record["history"], key=lambda one: (one["score"], 0 if one["score"] else one["step"]))
     assert record["best"] == {"step": best["step"], "score": best["score"]}
+    assert result.dev is not None
     assert record["dev"] == best["dev"] == result.dev.to_dict()
     assert result.test is not None
     assert record["test"] == result.test.to_dict()
@@ -280,6 +281,7 @@ def test_loss_that_is_not_a_number_stops_the_run(start: Start, tiny: Tiny, tmp_p
 
 def test_gold_entities_are_given_where_the_settings_say_so(start: Start, tiny: Tiny, tmp_path: Path) -> None:
     result = run_once(start, tiny("evaluation.entities=gold", "training.steps=2"), tmp_path / "run")
+    assert result.dev is not None
     assert result.dev.entities.micro.f1 == 1.0
 
 
@@ -308,4 +310,5 @@ def test_score_of_a_corpus_without_relations_is_that_of_nothing(start: Start, ti
     without = TrainingData(bare, bare[:3], [], schema)
     changed = RunRecord(record.config, record.data, None, None, "cpu", "", without.fingerprint())
     result = train(without, changed, tmp_path / "run", device=CPU, monitor=Silent())
+    assert result.dev is not None
     assert result.dev.relations.micro.support == 0

@@ -34,5 +34,6 @@ def test_training_learns_a_small_corpus_by_heart(
     assert sum(len(example.gold.relations) for example in examples) > 10
     record = RunRecord(config, record.data, None, None, "cpu", "", data.fingerprint())
     result = train(data, record, tmp_path / "run", device=torch.device("cpu"), monitor=Silent())
+    assert result.dev is not None
     assert result.dev.entities.micro.f1 == 1.0
     assert result.dev.relations_strict.micro.f1 == 1.0

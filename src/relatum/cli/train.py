@@ -246,6 +246,7 @@ def _show(run: Path, result: RunResult) -> None:
         if scores is not None:
             print(f"{part}, {result.record['data']['parts'][part]['sentences']:,} sentences")
             show_scores(console, scores, None, given_spans)
-    print(printable(f"best after step {result.record['best']['step']:,} of {result.record['steps']:,}"))
+    kept = "the weights" if result.dev is None else "best"
+    print(printable(f"{kept} after step {result.record['best']['step']:,} of {result.record['steps']:,}"))
     print(printable(f"model: {result.model}\nscores, settings and learning curve: {run / 'result.json'}"))
     print(printable(f'use it: relatum extract --model {result.model} "…"'))

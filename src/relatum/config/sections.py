@@ -376,6 +376,11 @@ class TrainingConfig(Section):
     trackers: Annotated[tuple[Literal["tensorboard", "wandb", "mlflow"], ...], AfterValidator(_distinct)] = Field(
         default=(), description="Programs that are sent the learning curve; they must be installed."
     )
+    dev: Literal["choose", "train"] = Field(
+        default="choose",
+        description="What the dev part is for: to choose the best weights by and to calibrate scores on, or to be "
+        "trained on as well; then the last weights are kept, and scores are not calibrated.",
+    )
     selection: Literal["micro", "macro"] = Field(
         default="micro", description="The average of the F1 scores by which the best model is chosen."
     )
@@ -436,7 +441,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check_together(self) -> Config:
-        """Refuse what no network can be built from."""
+        """Refuse what no network can be built from, and what cannot be done."""
         width, table = self.model.width, self.table
         n_heads, n_directions = self.sequence.n_attention_heads, len(table.directions)
         if width % n_heads:
@@ -448,4 +453,6 @@ class Config(Section):
             raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
         if table.kind == "none" and self.model.entity_source == "diagonal":
             raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
+        if self.training.dev == "train" and self.training.patience is not None:
+            raise ValueError('no training.patience, as training.dev is "train" and nothing is scored on the way')
         return self

@@ -66,13 +66,14 @@ class Confidence:
 class Calibrated:
     """A calibration, and what scores are worth without it and with it, by part; it was fitted on the first."""
 
-    calibration: Calibration
+    calibration: Calibration | None
+    """None where there was nothing to fit it on."""
     before: Mapping[str, Confidence]
     after: Mapping[str, Confidence]
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "calibration": asdict(self.calibration),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
             "parts": {
                 part: {"before": self.before[part].to_dict(), "after": self.after[part].to_dict()}
                 for part in self.before

@@ -100,10 +100,13 @@ def load_model(path: Path, device: torch.device | str = "cpu") -> Model:
     return replace(model, calibration=record.calibration).to(device)
 
 
-def write_calibration(path: Path, calibration: Calibration, card: str) -> None:
-    """Give the model in a directory another calibration and card; all else of it stays as it is, hashes too."""
+def write_calibration(path: Path, calibration: Calibration | None, card: str) -> None:
+    """Give the model in a directory another calibration, or none, and card; all else stays as it is, hashes too."""
     ModelRecord.read(path / "config.json")
-    record = read_json(path / "config.json") | {"calibration": calibration_record(calibration)}
+    record = read_json(path / "config.json")
+    record.pop("calibration", None)
+    if calibration is not None:
+        record["calibration"] = calibration_record(calibration)
     # Both are written whole before either takes its place.
     with replacing_file(path / "README.md") as readme, replacing_file(path / "config.json") as settings:
         readme.write_text(card, encoding="utf-8")

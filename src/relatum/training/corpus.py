@@ -121,7 +121,13 @@ def load_training_data(
 
     Without a dev part, a share of train is held out by the seed, and of a single file that is large enough another for
     test; with a fold, the lists say which record is where. Without test, that part is empty, and its file is not read.
+    Where dev is trained on as well, it is at the end of train, and the dev part is empty.
     """
+    if config.training.dev == "train" and not with_test:
+        raise RelatumError(
+            'training.dev is "train": dev is trained on, so that nothing is left to score; leave that setting out '
+            "here, and use it for the last run, when all else is chosen"
+        )
     corpus = open_corpus(path, format_name)
     problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
     if fold is not None:
@@ -136,6 +142,8 @@ def load_training_data(
     for name in ("train", "dev"):
         if not parts[name]:
             raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
+    if config.training.dev == "train":
+        remarks.append(_join(parts))
     schema = _schema(corpus.schema, parts, remarks)
     if config.decoding.constraints == "schema":
         remarks += _unconstrained(schema)
@@ -242,6 +250,16 @@ def _hold_out(parts: dict[str, list[Document]], path: Path, seed: int, alone: bo
     remarks.append(
         f"there is no dev part: {len(fold.dev):,} of {len(documents):,} training documents are held out for it{also} "
         f"(seed {seed})"
+    )
+
+
+def _join(parts: dict[str, list[Example]]) -> str:
+    """Move dev to the end of train; the answer is what there is to say about it."""
+    n = len(parts["dev"])
+    parts["train"], parts["dev"] = [*parts["train"], *parts["dev"]], []
+    return (
+        f'the {n:,} sentences of dev are trained on, too (training.dev = "train"): the last weights are kept, and '
+        "scores are not calibrated"
     )
 
 

@@ -102,7 +102,8 @@ def settle(
     sizes = given.get("training.sizes")
     if config.training.sizes == "given" and (path is not None or sizes is not None):
         return config, []
-    choices = choose(lengths, machine, given, config.training.steps if "training.steps" in given else None)
+    settled = {*given, "training.patience"} if config.training.dev == "train" else given
+    choices = choose(lengths, machine, settled, config.training.steps if "training.steps" in given else None)
     return load_config(path, [*(choice.override for choice in choices), *overrides]), choices
 
 

@@ -21,7 +21,7 @@ class Evaluation:
     score: float
     seconds: float
     dev: Mapping[str, Any]
-    """The scores on dev, as `Scores.to_dict` has them."""
+    """The scores on dev, as `Scores.to_dict` has them; nothing where there is no dev part."""
 
     def f1(self, task: str) -> float:
         """The micro F1 of a task: entities, relations or relations_strict."""

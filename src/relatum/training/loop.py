@@ -15,7 +15,7 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.errors import RelatumError
-from relatum.evaluation.confidence import Calibrated, calibrate
+from relatum.evaluation.confidence import Calibrated, calibrate, measure_confidence
 from relatum.evaluation.metrics import Scores, evaluate
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model, save_model, write_calibration
@@ -60,7 +60,7 @@ class RunResult:
     """Where the model is, and its scores."""
 
     model: Path
-    dev: Scores
+    dev: Scores | None
     test: Scores | None
     record: dict[str, Any]
     """What is in `result.json`."""
@@ -261,7 +261,7 @@ class _Run:
         self._last_read = time.monotonic()
 
     def _evaluate(self) -> None:
-        """Score dev, keep the model where it is the best so far, and save the state."""
+        """Score dev, keep the model where it is the best so far or nothing is scored, and save the state."""
         self._read_losses()
         progress, folder, main = self._progress, self._folder, self._processes.main
         found = self._score_dev() if main else None
@@ -272,7 +272,7 @@ class _Run:
         best = progress.best is evaluation
         if found is not None:
             if best:
-                card = self._card(progress.step, {"dev": found[1]})
+                card = self._card(progress.step, {} if found[1] is None else {"dev": found[1]})
                 with self._optimiser.averaged():
                     save_model(self._stored, folder.best(progress.step), card, folder.newest_best())
             self._log.add(evaluation)
@@ -281,18 +281,20 @@ class _Run:
             folder.remove_old(self._config.training.keep_checkpoints)
         self._monitor.evaluate(evaluation, best)
 
-    def _score_dev(self) -> tuple[Evaluation, Scores]:
+    def _score_dev(self) -> tuple[Evaluation, Scores | None]:
         progress, training = self._progress, self._config.training
-        with self._optimiser.averaged():
-            scores = score(self._model, self._data.dev)
-        self._network.train()
+        scores = None
+        if self._data.dev:
+            with self._optimiser.averaged():
+                scores = score(self._model, self._data.dev)
+            self._network.train()
         evaluation = Evaluation(
             progress.step,
             progress.loss_sum / max(progress.n_losses, 1),
             learning_rate(progress.step, training),
-            selection_score(scores, training),
+            0.0 if scores is None else selection_score(scores, training),
             round(time.monotonic() - self._begun, 2),
-            scores.to_dict(),
+            {} if scores is None else scores.to_dict(),
         )
         return evaluation, scores
 
@@ -330,18 +332,25 @@ class _Run:
             write_reports(folder, record)
             folder.write_result(record)
         self._processes.wait()
-        return RunResult(folder.model, scores["dev"], scores.get("test"), record)
+        return RunResult(folder.model, scores.get("dev"), scores.get("test"), record)
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
-        """Fit scores on dev, and write down what was found, with scores as the model will have them."""
+        """Fit scores on dev, where there is one; write down what was found, with scores as the model will have them."""
         given = self._config.evaluation.entities == "gold"
         pairs = {
             part: [(example.gold, one.found) for example, one in zip(examples, found[part], strict=True)]
             for part, examples in parts.items()
         }
-        calibrated = calibrate(pairs, self._data.schema, given)
+        if self._data.dev:
+            calibrated = calibrate(pairs, self._data.schema, given)
+        else:
+            measured = {part: measure_confidence(of_part, self._data.schema, given) for part, of_part in pairs.items()}
+            calibrated = Calibrated(None, measured, measured)
+        maps = calibrated.calibration
         for part, examples in parts.items() if self._processes.main else ():
-            scored = [replace(one, found=calibrated.calibration.apply(one.found, given=given)) for one in found[part]]
+            scored = found[part]
+            if maps is not None:
+                scored = [replace(one, found=maps.apply(one.found, given=given)) for one in scored]
             write_predictions(self._folder.predictions, part, examples, scored)
         return calibrated
 

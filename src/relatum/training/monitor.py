@@ -79,17 +79,23 @@ class TerminalMonitor:
             self._print(f"step {step:,} of {self._steps:,}  loss {loss:.4g}  {self._pace(step)}")
 
     def evaluate(self, evaluation: Evaluation, best: bool) -> None:
-        self._scores = "dev " + "  ".join(
-            f"{name} {100 * evaluation.f1(task):.2f}"
-            for name, task in (("NER", "entities"), ("RE", "relations"), ("RE+", "relations_strict"))
-        )
+        if evaluation.dev:
+            self._scores = "dev " + "  ".join(
+                f"{name} {100 * evaluation.f1(task):.2f}"
+                for name, task in (("NER", "entities"), ("RE", "relations"), ("RE+", "relations_strict"))
+            )
         if self._progress:
             self._progress.update(self._task, scores=self._scores)
-        mark = "  (best so far)" if best else ""
-        self._print(
-            f"step {evaluation.step:,} of {self._steps:,}  loss {evaluation.loss:.4g}  {self._scores}  "
-            f"{self._pace(evaluation.step)}{mark}"
+        mark = "(best so far)" if best and evaluation.dev else ""
+        place = f"step {evaluation.step:,} of {self._steps:,}"
+        facts = (
+            place,
+            f"loss {evaluation.loss:.4g}",
+            self._scores if evaluation.dev else "",
+            self._pace(evaluation.step),
+            mark,
         )
+        self._print("  ".join(fact for fact in facts if fact))
 
     def say(self, message: str) -> None:
         self._print(f"relatum: {printable(message, keep=chr(10))}")

@@ -26,6 +26,7 @@ def test_section_has_errors_of_all_parts_and_thresholds_of_the_first() -> None:
     assert "| dev | relations, strict (RE+) | 0 | – | – |" in lines
     assert any(line.startswith("| test | entities | 2 |") for line in lines)
     assert "| none | 40 | 50.00 | 100.00 | 66.67 | 0 | – | 0.00 | 0.00 |" in lines
+    assert own.calibration is not None
     assert f"logit(score) / {own.calibration.entities.temperature:.3f}" in "\n".join(lines)
     assert "Of entities only 40 were found on dev: too few to calibrate well." in lines
     assert not any(line.startswith("Of entities") for line in confidence_section(made(n=25)))

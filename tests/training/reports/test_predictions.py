@@ -46,6 +46,7 @@ def test_run_keeps_its_predictions_on_dev_and_test(start: Start, tiny: Tiny, tmp
         pairs = read_predictions(tmp_path / "run" / "predictions", part).documents
         assert len(pairs) == len(data.parts[part])
         assert evaluate(((gold.annotation, found.annotation) for gold, found in pairs), data.schema) == scores
+    assert result.dev is not None
     assert result.dev.entities.micro.f1 == 1.0, "nothing was found, and nothing compared"
     with pytest.raises(RelatumError, match=r"train-gold\.jsonl: there is no such file"):
         read_predictions(tmp_path / "run" / "predictions", "train")

@@ -15,6 +15,8 @@ from relatum.training.reports.confidence import confidence_section
 _TASKS = {"entities": "entities", "relations": "relations (RE)", "relations_strict": "relations, strict (RE+)"}
 _TUNING = {"frozen": "frozen", "lora": "with adapters that were trained, LoRA", "full": "all its weights trained, too"}
 
+_CHOICES = {"choose": "chosen by the dev part", "train": "the last ones; the dev part was trained on, too"}
+
 
 def make_card(
     data: TrainingData,
@@ -45,7 +47,8 @@ def make_card(
             f"- Entities: {', '.join(schema.entity_types)}",
             f"- Relations: {', '.join(schema.relation_names) or 'none'}",
             f"- Encoder: {encoder}",
-            f"- Updates: {step:,} of {config.training.steps:,}, chosen by the dev part; seed {config.training.seed}",
+            f"- Updates: {step:,} of {config.training.steps:,}, {_CHOICES[config.training.dev]}; "
+            f"seed {config.training.seed}",
             "",
             "## Data",
             "",

@@ -16,8 +16,9 @@ _TASKS = {"entities": "entities", "relations_strict": "relations, strict (RE+)"}
 
 def confidence_section(calibrated: Calibrated) -> list[str]:
     """The section as lines of Markdown."""
-    first = next(iter(calibrated.after))
-    maps = calibrated.calibration
+    first, maps = next(iter(calibrated.after), None), calibrated.calibration
+    if first is None or maps is None:
+        return [_TITLE, "", "Scores are not calibrated: no annotated text was left to fit them on."]
     formulas = [
         f"{name} sigmoid(logit(score) / {one.temperature:.3f}{_signed(one.bias)})"
         for name, one in (("entities", maps.entities), ("relations", maps.relations))

@@ -31,8 +31,10 @@ def loss_curves(evaluations: Iterable[Evaluation]) -> list[Curve]:
 
 
 def score_curves(evaluations: Sequence[Evaluation]) -> list[Curve]:
-    """The micro F1 scores on dev, in per cent."""
-    return [Curve(name, [(one.step, 100 * one.f1(task)) for one in evaluations]) for task, name in TASKS.items()]
+    """The micro F1 scores on dev, in per cent; none where there is no dev part."""
+    scored = [one for one in evaluations if one.dev]
+    curves = [Curve(name, [(one.step, 100 * one.f1(task)) for one in scored]) for task, name in TASKS.items()]
+    return curves if scored else []
 
 
 def draw_curves(path: Path, evaluations: Sequence[Evaluation], say: Callable[[str], None]) -> None:
@@ -42,13 +44,10 @@ def draw_curves(path: Path, evaluations: Sequence[Evaluation], say: Callable[[st
     except ImportError:
         say(f"{path.name} is not drawn: matplotlib is not installed (pip install 'relatum[train]')")
         return
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    for axes, title, curves in zip(
-        figure.subplots(1, 2),
-        ("training loss", "micro F1 on dev, %"),
-        (loss_curves(evaluations), score_curves(evaluations)),
-        strict=True,
-    ):
+    charts = [("training loss", loss_curves(evaluations)), ("micro F1 on dev, %", score_curves(evaluations))]
+    charts = [(title, curves) for title, curves in charts if curves]
+    figure = Figure(figsize=(5 * len(charts), 4), layout="constrained")
+    for axes, (title, curves) in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
         for curve, colour in zip(curves, _COLOURS, strict=False):
             steps, values = zip(*curve.points, strict=True)
             axes.plot(steps, values, color=colour, marker="o", markersize=3, label=curve.name)

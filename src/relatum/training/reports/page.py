@@ -79,8 +79,14 @@ def make_html(record: Mapping[str, Any]) -> str:
         '<div class="charts">',
         f"<figure>{make_svg('training loss', loss_curves(evaluations), best)}"
         "<figcaption>Mean training loss of the updates before each evaluation</figcaption></figure>",
-        f"<figure>{make_svg('micro F1 on dev', score_curves(evaluations), best)}"
-        f"<figcaption>Micro F1 on dev, %: {legend}; the dashed line is the best model</figcaption></figure>",
+        *(
+            [
+                f"<figure>{make_svg('micro F1 on dev', curves, best)}"
+                f"<figcaption>Micro F1 on dev, %: {legend}; the dashed line is the best model</figcaption></figure>"
+            ]
+            if (curves := score_curves(evaluations))
+            else []
+        ),
         "</div>",
         *_score_tables(record),
         "<h2>Calibration error of the scores of what was found, %</h2>",
@@ -109,7 +115,10 @@ def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     best, steps = record["best"], record["config"]["training"]["steps"]
     seconds = round(record["seconds"])
     ended = f"{record['steps']:,} of {steps:,}" + (" (stopped early)" if record["stopped_early"] else "")
-    yield "best model", f"after step {best['step']:,}, score on dev {100 * best['score']:.2f}"
+    if record["dev"] is None:
+        yield "model", f"after step {best['step']:,}, the last"
+    else:
+        yield "best model", f"after step {best['step']:,}, score on dev {100 * best['score']:.2f}"
     yield "updates", ended
     yield "parameters", f"{record['n_parameters']:,}"
     yield "seed", str(record["seed"])

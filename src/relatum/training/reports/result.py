@@ -28,7 +28,7 @@ def make_result(
     confidence: Calibrated,
     device: torch.device,
 ) -> dict[str, Any]:
-    """The record of a run that is complete; `scores` are those of the best model, by part."""
+    """The record of a run that is complete; `scores` are those of the model that is kept, by part."""
     best, training = progress.best, record.config.training
     assert best is not None
     return {
@@ -49,7 +49,7 @@ def make_result(
         "steps": progress.step,
         "stopped_early": progress.step < training.steps,
         "best": {"step": best.step, "score": best.score},
-        "dev": scores["dev"].to_dict(),
+        "dev": scores["dev"].to_dict() if "dev" in scores else None,
         "test": scores["test"].to_dict() if "test" in scores else None,
         "confidence": confidence.to_dict(),
         "part_cells": progress.part_cells,

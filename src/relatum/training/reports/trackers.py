@@ -58,8 +58,9 @@ class Tracker:
         values = {
             "mean loss": evaluation.loss,
             "learning rate": evaluation.learning_rate,
-            "dev/score": evaluation.score,
         }
+        if evaluation.dev:
+            values["dev/score"] = evaluation.score
         for task in evaluation.dev:
             values[f"dev/{task}"] = evaluation.f1(task)
         self._send(values, evaluation.step)

@@ -68,12 +68,17 @@ class RunsScreen:
         elif kind == "evaluate":
             evaluation = Evaluation(**event["evaluation"])
             row.step = evaluation.step
-            row.scores = [f"{100 * evaluation.f1(task):.2f}" for _, task in _TASKS]
-            scores = "  ".join(f"{title} {value}" for (title, _), value in zip(_TASKS, row.scores, strict=True))
-            mark = "  (best so far)" if event["best"] else ""
+            scores = mark = ""
+            if evaluation.dev:
+                row.scores = [f"{100 * evaluation.f1(task):.2f}" for _, task in _TASKS]
+                scores = "dev " + "  ".join(
+                    f"{title} {one}" for (title, _), one in zip(_TASKS, row.scores, strict=True)
+                )
+                mark = "(best so far)" if event["best"] else ""
             if self._live is None:
-                place = f"step {row.step:,} of {row.steps:,}"
-                self._print(f"{name}: {place}  loss {evaluation.loss:.4g}  dev {scores}  {row.left}{mark}")
+                place = f"{name}: step {row.step:,} of {row.steps:,}"
+                facts = (place, f"loss {evaluation.loss:.4g}", scores, row.left, mark)
+                self._print("  ".join(fact for fact in facts if fact))
                 row.last_line = time.monotonic()
         elif kind == "say" and (row.steps or event["message"] not in self._known):
             self._known.add(event["message"])

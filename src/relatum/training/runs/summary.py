@@ -177,7 +177,7 @@ def show_results(console: Console, record: Mapping[str, Any]) -> None:
     table = Table(title=f"F1 ({average}) of {len(record['runs'])} runs", box=box.SIMPLE_HEAD)
     table.title_justify, table.title_style = "left", "bold"
     table.add_column("run")
-    table.add_column("best step", justify="right")
+    table.add_column("best step" if "dev" in record["summary"] else "last step", justify="right")
     for part, task in columns:
         table.add_column(f"{part} {TITLES[task]}", justify="right")
     for run in record["runs"]:

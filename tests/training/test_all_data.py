@@ -1,0 +1,139 @@
+"""Training on dev as well, once all is chosen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from relatum.cli.app import app
+from relatum.config import Config, load_config
+from relatum.errors import RelatumError
+from relatum.models.checkpoint import load_model
+from relatum.training.corpus import TrainingData, load_training_data
+from relatum.training.defaults import Machine, settle
+from relatum.training.folder import RunRecord
+from relatum.training.loop import RunResult, TrainingStopped, score, train
+from relatum.training.reports.predictions import read_predictions
+
+from .conftest import TINY, Silent
+
+CPU = torch.device("cpu")
+ALL = "training.dev=train"
+Start = Callable[[Config], tuple[TrainingData, RunRecord]]
+Tiny = Callable[..., Config]
+
+
+@pytest.fixture
+def result(start: Start, tiny: Tiny, tmp_path: Path, silent: Silent) -> RunResult:
+    data, record = start(tiny(ALL))
+    return train(data, record, tmp_path / "run", device=CPU, monitor=silent)
+
+
+def test_dev_stands_at_the_end_of_train(small_corpus: Path) -> None:
+    apart = load_training_data(small_corpus, load_config(None, TINY))
+    joined = load_training_data(small_corpus, load_config(None, [*TINY, ALL]))
+    assert joined.train == [*apart.train, *apart.dev]
+    assert (joined.dev, joined.test) == ([], apart.test)
+    assert any(f"the {len(apart.dev)} sentences of dev are trained on, too" in remark for remark in joined.remarks)
+
+
+def test_types_of_dev_are_learned_and_not_remarked_on(small_corpus: Path, tmp_path: Path) -> None:
+    lines = (small_corpus / "dev.jsonl").read_text().splitlines()
+    renamed = json.loads(lines[0])
+    renamed["entities"][0]["label"] = "Planet"
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.jsonl").write_text((small_corpus / f"{name}.jsonl").read_text())
+    (tmp_path / "dev.jsonl").write_text("\n".join([json.dumps(renamed), *lines[1:]]) + "\n")
+    joined = load_training_data(tmp_path, load_config(None, [*TINY, ALL]))
+    assert "Planet" in joined.schema.entity_types
+    assert not any("not in train" in remark for remark in joined.remarks)
+
+
+def test_last_weights_are_kept_and_test_is_scored(result: RunResult, start: Start, tiny: Tiny, silent: Silent) -> None:
+    data, _ = start(tiny())
+    assert result.dev is None
+    assert result.record["dev"] is None
+    assert result.record["best"] == {"step": 12, "score": 0.0}
+    assert result.record["data"]["parts"]["dev"]["sentences"] == 0
+    assert [(one.step, one.dev) for one, _ in silent.evaluations] == [(4, {}), (8, {}), (12, {})]
+    assert result.test == score(load_model(result.model, CPU), data.test)
+
+
+def test_scores_are_not_calibrated_and_the_card_says_what_was_done(result: RunResult) -> None:
+    assert load_model(result.model, CPU).calibration is None
+    assert result.record["confidence"]["calibration"] is None
+    assert list(result.record["confidence"]["parts"]) == ["test"]
+    card = (result.model / "README.md").read_text()
+    assert "12 of 12, the last ones; the dev part was trained on, too" in card
+    assert "Scores are not calibrated: no annotated text was left to fit them on." in card
+    assert "| test | entities |" in card
+    assert "| dev |" not in card
+
+
+def test_reports_have_no_dev(result: RunResult) -> None:
+    run = result.model.parent
+    assert "model: after step 12, the last" in (run / "summary.txt").read_text()
+    page = (run / "report.html").read_text()
+    assert page.count("<svg") == 1
+    assert "F1 on dev" not in page
+    assert (run / "curves.png").stat().st_size > 0
+    assert sorted(path.name for path in (run / "predictions").iterdir()) == ["test-gold.jsonl", "test.jsonl"]
+    assert (
+        len(read_predictions(run / "predictions", "test").documents)
+        == result.record["data"]["parts"]["test"]["sentences"]
+    )
+
+
+def test_run_that_was_stopped_goes_on_with_the_same_data(
+    start: Start, tiny: Tiny, tmp_path: Path, result: RunResult, silent: Silent
+) -> None:
+    data, record = start(tiny(ALL))
+    stopper = Silent()
+
+    def stop(step: int) -> None:
+        if step >= 6:
+            raise KeyboardInterrupt
+
+    stopper.on_advance = stop
+    with pytest.raises((KeyboardInterrupt, TrainingStopped)):
+        train(data, record, tmp_path / "stopped", device=CPU, monitor=stopper)
+    again = train(data, record, tmp_path / "stopped", device=CPU, monitor=silent, resume=True)
+    assert (again.model / "model.safetensors").read_bytes() == (result.model / "model.safetensors").read_bytes()
+
+
+def test_several_runs_have_a_summary_of_test_alone(small_corpus: Path, tmp_path: Path) -> None:
+    sets = [word for one in (*TINY, ALL) for word in ("--set", one)]
+    out = tmp_path / "runs"
+    ran = CliRunner().invoke(app, ["train", str(small_corpus), "--out", str(out), "--runs", "2", "--jobs", "1", *sets])
+    assert ran.exit_code == 0, ran.output
+    results = json.loads((out / "results.json").read_text())
+    assert [run["dev"] for run in results["runs"]] == [None, None]
+    assert list(results["summary"]) == ["test"]
+
+
+def test_patience_is_refused_and_not_chosen() -> None:
+    with pytest.raises(RelatumError, match=r"no training\.patience, as training\.dev is \"train\""):
+        load_config(None, [ALL, "training.patience=3"])
+    machine = Machine("cpu", 2)
+    _, usual = settle(None, [], [10] * 50, machine)
+    config, choices = settle(None, [ALL], [10] * 50, machine)
+    assert {choice.key for choice in usual} - {choice.key for choice in choices} == {"training.patience"}
+    assert config.training.patience is None
+
+
+@pytest.mark.parametrize(
+    "command", [("tune", "--trials", "1"), ("reproduce", "3", "--dev", "--row", "default", "--runs", "1", "--corpus")]
+)
+def test_what_looks_at_dev_alone_refuses_to_train_on_it(
+    small_corpus: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    ran = CliRunner().invoke(
+        app, [*command, str(small_corpus), "--out", str(tmp_path / "out"), "--set", ALL, "--set", "words.path=unset"]
+    )
+    assert ran.exit_code != 0
+    assert "dev is trained on, so that nothing is left to score" in ran.output + str(ran.exception)
