@@ -211,29 +211,3 @@ def test_plain_loss_knows_no_weights() -> None:
     assert torch.equal(
         compute_relation(logits, without, focal_gamma=3.0), compute_relation(logits, without, balance_beta=0.5)
     )
-
-
-@pytest.mark.parametrize("kind", ["sum", "mean"])
-def test_consistent_loss_is_the_mean_of_two_readings_and_their_distance(kind: str) -> None:
-    first, labels = relation_case()
-    second = first.detach().flip(-1).requires_grad_(True)
-    twice = Labels(*(torch.cat([one, one]) for one in (labels.entity_tags, labels.relation_tags)))
-    outputs = Outputs(torch.zeros(4, 3, 2), torch.cat([first, second]), ())
-    settings = TrainingConfig.model_validate({"loss": kind, "consistency": 0.7})
-    found = joint_loss(outputs, twice, settings)
-    alone = [
-        compute_relation(one, Labels(labels.entity_tags, labels.relation_tags), loss=kind) for one in (first, second)
-    ]
-    apart = 0.0
-    halves = (one.detach().softmax(-1).flatten(0, -2).tolist() for one in (first, second))
-    for p, q, tag in zip(*halves, labels.relation_tags.flatten().tolist(), strict=True):
-        if tag != IGNORED:
-            apart += sum(a * log(a / b) + b * log(b / a) for a, b in zip(p, q, strict=True)) / 2
-    apart /= 1 if kind == "sum" else 12
-    assert found.relation.item() == pytest.approx(sum(one.item() for one in alone) / 2 + 0.7 * apart, rel=1e-12)
-    assert apart > 0.5
-    n_words = labels.entity_tags.numel()
-    assert found.entity.item() == pytest.approx(log(2) * (n_words if kind == "sum" else 1), rel=1e-6)
-    one, two = torch.autograd.grad(found.relation, (first, second))
-    assert (one[labels.relation_tags == IGNORED] == 0).all()
-    assert not torch.allclose(one, two)

@@ -118,29 +118,6 @@ def test_gradients_of_parts_add_up_to_those_of_the_batch(
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-9, atol=1e-12, msg=name)
 
 
-@pytest.mark.parametrize("loss", ["sum", "mean"])
-def test_two_readings_that_are_the_same_change_nothing_and_stay_in_one_part(
-    start: Start, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, loss: str
-) -> None:
-    settings = ["model.dropout=0.0", f"training.loss={loss}", "training.clip_norm=1e9"]
-    once = Run(start, tiny(*settings))
-    twice = Run(start, tiny(*settings, "training.consistency=2.0"))
-    parted = Run(start, tiny(*settings, "training.consistency=2.0", "training.part_cells=1000"))
-    wanted = once.updates.update(BATCH, 1)
-    memory = Limited(monkeypatch, 10**9)
-    longest = max(once.lengths[index] for index in BATCH)
-    for run in (twice, parted):
-        memory.tried.clear()
-        torch.testing.assert_close(run.updates.update(BATCH, 1), wanted, rtol=1e-12, atol=0.0)
-        if run is twice:
-            assert memory.tried == [2 * len(BATCH) * longest**2]
-        else:
-            assert len(memory.tried) > 1
-            assert max(memory.tried) <= max(1000, 2 * longest**2)
-        for name, gradient in once.gradients().items():
-            torch.testing.assert_close(run.gradients()[name], gradient, rtol=1e-9, atol=1e-12, msg=name)
-
-
 @pytest.mark.parametrize("tuning", ["full", "lora"])
 def test_gradients_of_a_tuned_encoder_add_up(
     start: Start, tiny: Tiny, tmp_path: Path, tiny_bert: Path, tuning: str

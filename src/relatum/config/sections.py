@@ -338,11 +338,6 @@ class TrainingConfig(Section):
     focal_gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=2.0, description='For "focal": cross entropy is multiplied by (1 − P)^gamma, P that of the right tag.'
     )
-    consistency: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=0.0,
-        description="Above 0, every sentence of a batch is read twice, with other values dropped, and the loss has so "
-        "many times what the two say differently: the mean of both Kullback-Leibler divergences.",
-    )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
     precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(

@@ -41,8 +41,6 @@ def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss
     """Equations 14 and 15: cross entropy over the words and over the cells, summed or averaged as configured.
 
     The relation loss may be one of the others that `relation_loss` names; the labels say what the balanced one weighs.
-    With `consistency`, the second half of the batch is the first half, read again: losses are the mean of both, and
-    what they say differently is added.
     """
     entity = _cross_entropy(outputs.entity_logits, labels.entity_tags, config)
     if outputs.relation_logits is None:
@@ -63,7 +61,7 @@ def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig, weights
     logits = _wide(logits)
     weights = None if weights is None else weights.to(logits.dtype)
     total = cross_entropy(logits.flatten(0, -2), tags.flatten(), weights, ignore_index=IGNORED, reduction="sum")
-    return _reduced(total, logits, tags, config)
+    return _reduced(total, tags, config)
 
 
 def _focal(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
@@ -71,24 +69,14 @@ def _focal(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
     losses = cross_entropy(logits.flatten(0, -2), tags.flatten(), ignore_index=IGNORED, reduction="none")
     # 1 − P from −log P, exact near 0; and not quite 0, where a power below 1 has no slope.
     unsure = -torch.expm1(-losses)
-    return _reduced((unsure.clamp(min=_LEAST) ** config.focal_gamma * losses).sum(), logits, tags, config)
+    return _reduced((unsure.clamp(min=_LEAST) ** config.focal_gamma * losses).sum(), tags, config)
 
 
 def _wide(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def _reduced(total: Tensor, logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
-    if config.consistency:
-        tags = tags.chunk(2)[0]
-        total = total / 2 + config.consistency * _disagreement(logits, tags)
+def _reduced(total: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
     if config.loss == "sum":
         return total
     return total / (tags != IGNORED).sum().clamp(min=1)
-
-
-def _disagreement(logits: Tensor, tags: Tensor) -> Tensor:
-    """How far two readings of the same sentences are apart: the mean of the divergences both ways, summed."""
-    one, two = logits.log_softmax(-1).chunk(2)
-    apart = ((one.exp() - two.exp()) * (one - two)).sum(-1) / 2
-    return apart.masked_fill(tags == IGNORED, 0.0).sum()

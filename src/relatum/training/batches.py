@@ -102,13 +102,10 @@ class Batches:
         self._in_sizes = model.device.type == "cuda" if in_sizes is None else in_sizes
         self._parts: list[_Part | None] = [None] * len(examples)
         self._n_tags: dict[int, tuple[int, int]] = {}
-        self.n_readings = 2 if model.config.training.consistency else 1
-        """How often each example is in its batch."""
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
-        """The batch of these examples, on the model's device; all of them twice, where two readings are compared."""
+        """The batch of these examples, on the model's device."""
         model = self._model
-        indices = [*indices] * self.n_readings
         parts = [self._part(index) for index in indices]
         sentences = [self._examples[index].sentence.words for index in indices]
         lengths = list(map(len, sentences))

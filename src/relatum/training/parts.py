@@ -87,10 +87,9 @@ class BatchUpdates:
         if not share:
             return []
         lengths = [self._lengths[index] for index in share]
-        if self.part_cells is None or self._count_cells(lengths) <= self.part_cells:
+        if self.part_cells is None or _count_cells(lengths) <= self.part_cells:
             return [share]
-        most = max(1, self.part_cells // self._batches.n_readings)
-        parts = make_batches(lengths, len(share), most, bucketing=False, rng=None)
+        parts = make_batches(lengths, len(share), self.part_cells, bucketing=False, rng=None)
         return [[share[place] for place in part] for part in parts]
 
     def _make_room(self, parts: list[list[int]]) -> None:
@@ -101,7 +100,7 @@ class BatchUpdates:
         if self._updates.give_up_recordings():
             return
         sizes = [[self._lengths[index] for index in part] for part in parts]
-        n_cells = max((self._count_cells(lengths) for lengths in sizes if len(lengths) > 1), default=None)
+        n_cells = max((_count_cells(lengths) for lengths in sizes if len(lengths) > 1), default=None)
         if n_cells is None:
             longest = max(max(lengths) for lengths in sizes)
             raise RelatumError(
@@ -116,9 +115,6 @@ class BatchUpdates:
             f"update stays what it was (--set training.part_cells={self.part_cells} does so from the start)"
         )
 
-    def _count_cells(self, lengths: Sequence[int]) -> int:
-        return self._batches.n_readings * len(lengths) * max(lengths) ** 2
-
 
 def part_loss(outputs: Outputs, labels: Labels, n_tags: tuple[int, int] | None, config: TrainingConfig) -> Tensor:
     """The share of a part in the loss of its batch, which has so many tags of words and of cells.
@@ -132,3 +128,7 @@ def part_loss(outputs: Outputs, labels: Labels, n_tags: tuple[int, int] | None, 
     return config.entity_weight * loss.entity / max(n_words, 1) + config.relation_weight * loss.relation / max(
         n_cells, 1
     )
+
+
+def _count_cells(lengths: Sequence[int]) -> int:
+    return len(lengths) * max(lengths) ** 2
