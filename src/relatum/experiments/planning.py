@@ -150,7 +150,8 @@ class Planner:
     def _fingerprint(self, data: Located, config: Config, lists: Path | None, fold: int | None) -> str:
         """That of the data of a run; which sentences are held out depends on the seed only without a dev part."""
         seed = None if lists is not None or has_dev(data.path) else config.training.seed
-        key = (data.path, lists, fold, seed, config.data.model_dump_json(), config.text.model_dump_json())
+        settings = config.data.model_dump_json(), config.text.model_dump_json(), config.training.dev
+        key = (data.path, lists, fold, seed, *settings)
         if key not in self._prints:
             choice = None if lists is None or fold is None else FoldChoice(lists, fold)
             loaded = load_training_data(data.path, config, None, choice, with_test=self._request.with_test)
