@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from relatum.config import Config, load_config
+from relatum.config import Config, load_config, load_record
+from relatum.errors import ConfigError
 from relatum.experiments import identity
-from relatum.experiments.identity import settings_hash, settings_record, without_newer
+from relatum.experiments.identity import as_older, settings_hash, settings_record
 from relatum.experiments.making import make_tables
 from relatum.experiments.planning import Planner
 from relatum.experiments.selection import Request, choose
@@ -31,14 +33,39 @@ def test_hash_is_of_all_settings_but_the_seed_and_what_changes_no_number() -> No
 def test_settings_that_were_not_known_count_only_where_they_differ_from_the_default() -> None:
     record, older = Config().to_dict(), Config().to_dict()
     del older["training"]["focal_gamma"], older["decoding"]
-    assert without_newer(record, older) == older
-    assert without_newer(record, record) == record
+    assert as_older(record, older) == older
+    assert as_older(record, record) == record
     record["training"]["focal_gamma"] = 3.0
-    assert without_newer(record, older)["training"]["focal_gamma"] == 3.0
+    assert as_older(record, older)["training"]["focal_gamma"] == 3.0
 
 
-def test_runs_from_before_a_setting_was_added_are_taken_up_and_stay_known(
-    news: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_settings_that_are_gone_count_only_where_they_did_something() -> None:
+    record, older = Config().to_dict(), Config().to_dict()
+    older["training"]["consistency"] = 0.0
+    assert as_older(record, older) == older
+    assert load_record(older) == Config()
+    older["training"]["consistency"] = 1.0
+    assert as_older(record, older) == record
+    with pytest.raises(ConfigError, match=r"training\.consistency"):
+        load_record(older)
+
+
+def _without_a_newer_setting(record: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    del record["training"]["focal_gamma"]
+    return record
+
+
+def _with_a_setting_that_is_gone(record: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    record["training"]["consistency"] = 0.0
+    return record
+
+
+@pytest.mark.parametrize("of_its_time", [_without_a_newer_setting, _with_a_setting_that_is_gone])
+def test_runs_from_before_settings_changed_are_taken_up_and_stay_known(
+    news: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of_its_time: Callable[[dict[str, dict[str, object]]], dict[str, dict[str, object]]],
 ) -> None:
     def request(n_runs: int, *more: str) -> Request:
         return Request(5, (str(news),), rows=("default",), n_runs=n_runs, steps=40, overrides=(*TINY, *more))
@@ -47,14 +74,10 @@ def test_runs_from_before_a_setting_was_added_are_taken_up_and_stay_known(
         (chosen,) = choose(wanted)
         return Planner(tmp_path, wanted, "cpu").plan(chosen).folder.path
 
-    def strip(record: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-        del record["training"]["focal_gamma"]
-        return record
-
-    # What a relatum without the setting would have written: its hash, and its plan.
+    # What a relatum with other settings would have written: its hash, and its plan.
     to_dict = Config.to_dict
     with monkeypatch.context() as patch:
-        patch.setattr(Config, "to_dict", lambda config: strip(to_dict(config)))
+        patch.setattr(Config, "to_dict", lambda config: of_its_time(to_dict(config)))
         identity._defaults.cache_clear()
         (made,) = make_tables([request(1)], tmp_path, device="cpu", jobs=1)
     identity._defaults.cache_clear()

@@ -320,3 +320,19 @@ def test_mistakes_are_named_before_anything_is_run(
     with pytest.raises(RelatumError, match=message):
         make(wanted, tmp_path)
     assert not (tmp_path / "runs").exists()
+
+
+def test_table_of_which_no_row_can_be_run_leaves_the_one_that_is_there(news: Path, tmp_path: Path) -> None:
+    def wanted(*places: str) -> Request:
+        return Request(
+            3, ("ace05",), rows=("default",), n_runs=1, steps=40, overrides=TINY, places=Places.parse([*places])
+        )
+
+    made, _ = make(wanted(f"ace05={news}"), tmp_path)
+    before = made.path.read_bytes()
+    with pytest.raises(RelatumError, match=r"none of these rows can be run; they need .*LDC2006T06"):
+        make(wanted(), tmp_path)
+    assert made.path.read_bytes() == before
+    with pytest.raises(RelatumError, match="none of these rows can be run"):
+        make(wanted(), tmp_path / "elsewhere")
+    assert not list((tmp_path / "elsewhere").glob("table-*"))

@@ -18,6 +18,9 @@ from relatum.errors import ConfigError, Problem
 
 S = TypeVar("S", bound=Section)
 
+RETIRED: Mapping[str, Mapping[str, Any]] = {"training": {"consistency": 0.0}}
+"""Settings that relatum no longer has, by section, with the values by which they did nothing."""
+
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     """The config that a file and overrides such as `"text.words=whitespace"` make; who sets a key last wins.
@@ -33,9 +36,16 @@ def trace_config(path: Path | None = None, overrides: Sequence[str] = ()) -> tup
 
 
 def load_record(record: Mapping[str, Any]) -> Config:
-    """The config that `Config.to_dict` made a record of; keys that are not there have their defaults."""
+    """The config that `Config.to_dict` made a record of; keys that are not there have their defaults.
+
+    The record may be of an earlier version: settings that did nothing and are gone are passed over.
+    """
+    known = dict(record)
+    for section, gone in RETIRED.items():
+        if isinstance(settings := known.get(section), Mapping):
+            known[section] = {key: value for key, value in settings.items() if key not in gone or value != gone[key]}
     try:
-        return Config.model_validate(_frozen(record))
+        return Config.model_validate(_frozen(known))
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, detail['loc'])) or 'config'}: {detail['msg']}" for detail in error.errors()]
         raise ConfigError("\n".join(lines)) from None

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from relatum.config import Config
+from relatum.config import RETIRED, Config
 from relatum.encoders.hashing import file_hash, weights_hash
 from relatum.encoders.resolve import expand_user, named_folder
 
@@ -41,9 +41,19 @@ def settings_hash(record: Mapping[str, Any], fingerprint: str, with_test: bool) 
     return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
 
-def without_newer(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of settings without those that an older one does not know, where they have their defaults."""
-    return _without(record, older, _defaults())
+def as_older(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of settings as an older version would have written it, of which another record is given.
+
+    It is without settings that the older one does not know, where they have their defaults, and with those that are
+    gone by now, where they did nothing.
+    """
+    made = _without(record, older, _defaults())
+    for section, gone in RETIRED.items():
+        before = older.get(section, {})
+        kept = {key: value for key, value in gone.items() if before.get(key) == value}
+        if kept:
+            made[section] = made.get(section, {}) | kept
+    return made
 
 
 def _without(record: Mapping[str, Any], older: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

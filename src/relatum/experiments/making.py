@@ -116,8 +116,21 @@ def make_tables(
             )
     else:
         needs = find_encoders([row for draft in drafts for row in draft.planned], say)
+        _check_able(drafts, needs)
         outcome = _complete(drafts, needs, out, device, jobs, say, console)
     return [draft.write(outcome, needs) for draft in drafts]
+
+
+def _check_able(drafts: Sequence[Draft], needs: Mapping[Path, str]) -> None:
+    """Refuse tables of which no row can be run or was run: they would take the place of better ones."""
+    lacking: dict[str, None] = {}
+    for draft in drafts:
+        for chosen, planned in draft.rows:
+            if planned is not None and (planned.complete or planned.folder.path not in needs):
+                return
+            if chosen.row.configs is not None:
+                lacking[chosen.needs or "" if planned is None else needs[planned.folder.path]] = None
+    raise RelatumError("none of these rows can be run; they need " + "; ".join(lacking))
 
 
 def _complete(

@@ -23,7 +23,7 @@ from relatum.data.atomic import replacing_file
 from relatum.data.corpus import open_corpus
 from relatum.errors import RelatumError
 from relatum.experiments.corpora import CORPORA, Located
-from relatum.experiments.identity import settings_hash, settings_record, without_newer
+from relatum.experiments.identity import as_older, settings_hash, settings_record
 from relatum.experiments.selection import Chosen, Request
 from relatum.training.corpus import FoldChoice, count_folds, load_training_data, make_fold_lists
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
@@ -122,12 +122,12 @@ class Planner:
         return self._folders[key]
 
     def _older(self, record: Mapping[str, Any], fingerprint: str) -> list[Path]:
-        """The folders of the same runs that were begun before relatum had all of today's settings."""
+        """The folders of the same runs that were begun when relatum had other settings than today."""
         if self._known is None:
             plans = sorted((self._out / "runs").glob("*/runs.json"))
             known = {path.parent: stored_settings(path) for path in plans}
             self._known = {path: settings for path, settings in known.items() if settings is not None}
-        older = [without_newer(record, settings) for settings in self._known.values()]
+        older = [as_older(record, settings) for settings in self._known.values()]
         keys = {settings_hash(one, fingerprint, self._request.with_test) for one in older if one != record}
         return [path for path in self._known if path.name.rpartition("-")[2] in keys]
 
@@ -166,7 +166,7 @@ def write_plans(rows: Sequence[PlannedRow]) -> None:
         if row.folder.plan.exists():
             if row.folder.read().runs == row.plan.runs:
                 continue
-            values["config"] = without_newer(values["config"], stored_settings(row.folder.plan) or {})
+            values["config"] = as_older(values["config"], stored_settings(row.folder.plan) or {})
         with replacing_file(row.folder.plan) as draft:
             draft.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
