@@ -39,7 +39,8 @@ def process(log: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "relatum", "serve", "--model", "mine=news", "--port", "0", "--host", "0.0.0.0"]
     command += ["--allow-host", "relatum.example"]
     with log.open("wb") as errors:
-        server = subprocess.Popen(command, stderr=errors, env={**os.environ, "RELATUM_TOKEN": ""})
+        open_to_all = {name: value for name, value in os.environ.items() if name != "RELATUM_TOKEN"}
+        server = subprocess.Popen(command, stderr=errors, env=open_to_all)
     yield server
     server.kill()
     server.wait()
@@ -110,6 +111,14 @@ def test_serve_refuses_what_it_cannot_do(
 ) -> None:
     assert main(["serve", "--port", "0", *arguments]) == status
     assert message in capsys.readouterr().err
+
+
+def test_serve_refuses_a_token_that_came_out_empty(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELATUM_TOKEN", "")
+    assert main(["serve", "--port", "0"]) == 1
+    assert "RELATUM_TOKEN is set, but empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

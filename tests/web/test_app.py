@@ -120,7 +120,10 @@ def test_extract_counts_characters_in_any_script(client: TestClient, extractor: 
         (b'{"text": "a", "threshold": 2}', "threshold: input should be less than or equal to 1"),
         (b'{"text": "a", "threshold": NaN}', "threshold: "),
         (b'{"text": "a", "threshold": "0.5"}', "threshold: input should be a valid number"),
-        (b'{"text": "a", "secret": 1}', "body: extra inputs are not permitted"),
+        (
+            b'{"text": "a", "secret": 1, "more": 2}',
+            "body: found a key that is not known; expected text, texts, model, threshold",
+        ),
         (b"[" * 1500, "body: "),
         (b'{"text": "a", "threshold": ' + b"9" * 1500 + b"}", "threshold: "),
     ],
@@ -211,6 +214,7 @@ def test_health_says_whether_requests_are_accepted(client: TestClient) -> None:
 
     wanted = {"status": "ok", "version": __version__, "queue": 0, "accepting": True}
     assert client.get("/health").json() == wanted
+    assert (client.head("/health").status_code, client.head("/health").content) == (200, b"")
     HealthResponse.model_validate(wanted)
     client.app.state.guard.accepting = False  # type: ignore[attr-defined]
     assert client.get("/health").json() == {**wanted, "accepting": False}
@@ -221,7 +225,9 @@ def test_health_says_whether_requests_are_accepted(client: TestClient) -> None:
 
 def test_unknown_addresses_and_methods_are_refused(client: TestClient) -> None:
     assert "GET /docs" in refusal(client.get("/secret"), 404, "not_found")
-    refusal(client.get("/extract"), 405, "not_allowed")
+    wrong = client.get("/extract")
+    refusal(wrong, 405, "not_allowed")
+    assert wrong.headers["allow"] == "POST"
 
 
 def test_openapi_describes_requests_and_answers_and_docs_show_it_offline(client: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -78,6 +79,8 @@ def serve(
 
     if token is not None and not (token and token.isascii() and token.isprintable() and " " not in token):
         raise RelatumError("--token: expected a word of visible ASCII characters, such as 32 random letters and digits")
+    if token is None and "RELATUM_TOKEN" in os.environ:  # an option that is set to nothing counts as not given
+        raise RelatumError("RELATUM_TOKEN is set, but empty; set it to a token, or unset it to let anybody ask")
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
     from relatum.web.hosts import hosts_of
     from relatum.web.server import Server, address_of, bind, is_local

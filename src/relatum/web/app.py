@@ -107,6 +107,7 @@ def make_app(
         """The models that this server answers with."""
         return _json({"models": [{**one.info(), "default": one is models[0]} for one in models]})
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=HealthResponse)
     async def health() -> Response:
         """Whether the server answers, and how much there is to do."""
@@ -136,7 +137,9 @@ def make_app(
             "not_found": "there is nothing at this address; GET /docs lists what there is",
             "not_allowed": "this address does not take this method; GET /docs lists what there is",
         }
-        return refusal_response(Refusal(code, message.get(code, "the request cannot be read")))
+        response = refusal_response(Refusal(code, message.get(code, "the request cannot be read")))
+        response.headers.update(error.headers or {})  # the methods that an address does take
+        return response
 
     state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     # The last is the outermost: browsers are not told what pages may ask of a name that is not ours.

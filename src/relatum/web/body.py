@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -30,18 +30,18 @@ async def read_message(request: Request, kind: type[M], limits: Limits) -> M:
     except TimeoutError:
         raise Refusal("too_slow", f"body: not all of it has come in {limits.max_seconds:g} s; send it faster") from None
     except ValidationError as error:
-        raise Refusal("invalid", "; ".join(_describe(error))) from None
+        raise Refusal("invalid", "; ".join(dict.fromkeys(_describe(error, kind)))) from None
 
 
-def _describe(error: ValidationError) -> list[str]:
+def _describe(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
     """What is wrong and where, without what was found there."""
-    lines = []
     for problem in error.errors(include_input=False, include_url=False, include_context=False)[:5]:
-        keys = problem["loc"] if problem["type"] != "extra_forbidden" else problem["loc"][:-1]
-        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
+        if problem["type"] == "extra_forbidden":
+            yield f"body: found a key that is not known; expected {', '.join(kind.model_fields)}"
+            continue
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in problem["loc"]).lstrip(".")
         message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{place or 'body'}: {message[:1].lower()}{message[1:]}")
-    return lines
+        yield f"{place or 'body'}: {message[:1].lower()}{message[1:]}"
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.extractor.drawing.arcs import APART, FAR, Arc, Box, arrange, pile
+from relatum.extractor.drawing.arcs import APART, FAR, LEVEL, LIFT, Arc, Box, Piece, arrange, pile
 
 WIDTH = 400.0
 
@@ -26,13 +26,19 @@ def test_arc_on_one_line_goes_from_its_head_to_its_tail_in_either_order() -> Non
 def test_longer_arc_is_above_the_shorter_ones_that_it_spans() -> None:
     boxes = boxes_at((0, 0), (0, 60), (0, 120), (0, 180))
     (pieces,) = arrange(boxes, [Arc(0, 3, 10), Arc(1, 2, 10), Arc(0, 1, 10)], 1, WIDTH)
-    assert {piece.arc: piece.level for piece in pieces} == {0: 1, 1: 0, 2: 0}
+    assert {piece.arc: piece.rise for piece in pieces} == {0: LEVEL, 1: 0, 2: 0}
 
 
-def test_crossing_arcs_have_levels_of_their_own() -> None:
+def test_arc_is_above_the_label_that_stands_above_a_shorter_one() -> None:
+    boxes = boxes_at((0, 0), (0, 60), (0, 120), (0, 180))
+    (pieces,) = arrange(boxes, [Arc(0, 3, 10), Arc(1, 2, 50)], 1, WIDTH)
+    assert {piece.arc: (piece.rise, piece.lift) for piece in pieces} == {0: (LEVEL + LIFT, 0), 1: (0, LIFT)}
+
+
+def test_crossing_arcs_have_heights_of_their_own() -> None:
     boxes = boxes_at((0, 0), (0, 60), (0, 120), (0, 180))
     (pieces,) = arrange(boxes, [Arc(0, 2, 10), Arc(1, 3, 10)], 1, WIDTH)
-    assert sorted(piece.level for piece in pieces) == [0, 1]
+    assert sorted(piece.rise for piece in pieces) == [0, LEVEL]
 
 
 def test_arcs_of_an_entity_do_not_cross_at_it() -> None:
@@ -76,11 +82,17 @@ def test_boxes_that_would_cover_each_other_are_piled() -> None:
     assert pile([]) == 0
 
 
+def apart(one: Piece, two: Piece) -> bool:
+    """Whether no part of one, its label of width 40 included, is above or below a part of the other."""
+    left, right = sorted((min(p.left, p.middle - 20), max(p.right, p.middle + 20)) for p in (one, two))
+    return left[1] < right[0]
+
+
 places = st.tuples(st.integers(0, 3), st.floats(0, WIDTH - 30))
 
 
 @given(st.lists(places, min_size=2, max_size=8), st.data())
-def test_pieces_of_a_level_never_meet_and_stay_within_the_width(
+def test_pieces_and_labels_never_meet_and_stay_within_the_width(
     drawn: list[tuple[int, float]], data: st.DataObject
 ) -> None:
     boxes = boxes_at(*drawn)
@@ -88,9 +100,9 @@ def test_pieces_of_a_level_never_meet_and_stay_within_the_width(
     arcs = [Arc(h, t, 40) for h, t in data.draw(st.lists(st.tuples(number, number), max_size=10))]
     lines = arrange(boxes, arcs, 4, WIDTH)
     for pieces in lines:
-        for level in {piece.level for piece in pieces}:
-            ends = sorted((min(p.left, p.middle - 20), max(p.right, p.middle + 20)) for p in pieces if p.level == level)
-            assert all(one[1] < two[0] for one, two in pairwise(ends))
+        for one, two in combinations(sorted(pieces, key=lambda piece: piece.rise), 2):
+            # Labels are 12 high, or 11 with their lower edge 3 above the arc.
+            assert two.rise - 6 >= one.rise + one.lift + 6 or apart(one, two), "one label would cover the other"
         assert all(20 <= piece.middle <= WIDTH - 20 for piece in pieces)
         assert all(piece.left <= piece.right for piece in pieces)
     for index, arc in enumerate(arcs):

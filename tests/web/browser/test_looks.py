@@ -120,13 +120,13 @@ def test_arcs_go_the_same_ways_as_in_files(open_page: Open) -> None:
                 const boxes = new Map(places.map(([line, left, width], i) => [i, {line, left, right: left + width}]));
                 const arcs = ends.map(([head, tail, labelWidth]) => ({head, tail, labelWidth}));
                 return m.arrange(Array.from({length: 16}, () => ({width: 400})), boxes, arcs).map(({pieces}) =>
-                    pieces.map((p) => [p.arc, p.level, p.begins, p.ends, p.left, p.right, p.middle])); }""",
+                    pieces.map((p) => [p.arc, p.rise, p.lift, p.begins, p.ends, p.left, p.right, p.middle])); }""",
             [places, ends],
         )
         assert [len(pieces) for pieces in other] == [len(pieces) for pieces in lines]
         for piece, same in zip(chain(*lines), chain(*other), strict=True):
-            assert [piece.arc, piece.level, piece.begins, piece.ends] == same[:4]
-            assert [piece.left, piece.right, piece.middle] == pytest.approx(same[4:])
+            assert [piece.arc, piece.rise, piece.lift, piece.begins, piece.ends] == same[:5]
+            assert [piece.left, piece.right, piece.middle] == pytest.approx(same[5:])
 
 
 @pytest.mark.parametrize(("width", "drawn"), [(900, "wide"), (360, "narrow")])

@@ -243,6 +243,15 @@ def test_unknown_model_of_a_link_is_told(open_page: Open) -> None:
     assert page.input_value("#model") == "tiny"
 
 
+def test_unknown_model_of_a_link_is_told_beside_what_another_found(open_page: Open) -> None:
+    page = open_page(link(model="gone", text="Mara of Oldhaven.", sentence=1))
+    page.locator("#layer-control").wait_for()
+    assert page.locator("#found").is_visible()
+    assert "has no model “gone”; “tiny” is used instead" in page.inner_text("#problem")
+    page.locator("#go").click()
+    page.locator("#problem").wait_for(state="hidden")
+
+
 def test_what_is_written_is_never_markup(open_page: Open) -> None:
     evil = "<img src=x onerror=alert(1)> of <b>Oldhaven</b> & Mara."
     page = open_page(link(text=evil, sentence=1))

@@ -15,6 +15,10 @@ APART = 8.0
 """Between arcs side by side, on an entity and on a level."""
 FAR = 12
 """Lines over which an arc is drawn all the way; of a longer one there are the two ends."""
+LEVEL = 19.0
+"""From an arc to the one above it."""
+LIFT = 8.0
+"""How far above its arc a label stands that would leave nothing of it."""
 
 
 def short(number: float) -> str:
@@ -47,7 +51,10 @@ class Arc:
 
 @dataclass(slots=True)
 class Piece:
-    """The part of an arc on one line, and what is at either end of it; `middle` is that of its label."""
+    """The part of an arc on one line, and what is at either end of it; `middle` is that of its label.
+
+    It is drawn `rise` above the lowest ones; a label interrupts it, or stands `lift` above it.
+    """
 
     arc: int
     left: float
@@ -55,7 +62,8 @@ class Piece:
     begins: End
     ends: End
     middle: float = 0.0
-    level: int = 0
+    rise: float = 0.0
+    lift: float = 0.0
 
     def path(self, y: float, left_foot: float, right_foot: float) -> str:
         """In SVG: up, along at y, and down."""
@@ -71,7 +79,7 @@ class Piece:
 
 
 def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: float) -> list[list[Piece]]:
-    """The pieces of every line, with their levels."""
+    """The pieces of every line, with their heights."""
     places = _attach(boxes, arcs, width)
     lines: list[list[Piece]] = [[] for _ in range(n_lines)]
     for number, arc in enumerate(arcs):
@@ -103,15 +111,16 @@ def pile(boxes: Sequence[Box]) -> int:
 
 
 def _stack(pieces: Sequence[Piece], arcs: Sequence[Arc], width: float) -> None:
-    """Give every piece the lowest level above all shorter ones that it spans."""
-    placed: list[tuple[float, float, int]] = []
+    """Give every piece the lowest place above all shorter ones that it spans, and above their labels."""
+    placed: list[tuple[float, float, float]] = []
     for piece in sorted(pieces, key=lambda p: (p.right - p.left, p.left)):
         half = arcs[piece.arc].label_width / 2
         piece.middle = min(max((piece.left + piece.right) / 2, half), width - half)
         left = min(piece.left, piece.middle - half) - APART / 2
         right = max(piece.right, piece.middle + half) + APART / 2
-        piece.level = max((level + 1 for other, end, level in placed if other < right and left < end), default=0)
-        placed.append((left, right, piece.level))
+        piece.rise = max((above for other, end, above in placed if other < right and left < end), default=0.0)
+        piece.lift = LIFT if piece.right - piece.left < 2 * half + 2 * APART else 0.0
+        placed.append((left, right, piece.rise + LEVEL + piece.lift))
 
 
 def _attach(boxes: Sequence[Box], arcs: Sequence[Arc], width: float) -> Mapping[tuple[int, End], float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
 
-from relatum.extractor.drawing.arcs import Arc, Box, Piece, arrange, pile, short
+from relatum.extractor.drawing.arcs import LEVEL, Arc, Box, Piece, arrange, pile, short
 from relatum.extractor.drawing.lettering import BOLD, Atom, break_lines, measure
 from relatum.extractor.result import Extraction, mention, shown_score
 from relatum.types import Entity, Relation
@@ -17,7 +17,7 @@ WIDE, NARROW = 736, 312
 
 # In pixels; the sizes of letters are those that `STYLE` in html.py gives.
 _TEXT, _LABEL, _CHIP = 16.0, 11.0, 10.5
-_LINE, _LEVEL, _CHIP_HEIGHT = 30.0, 19.0, 17.0
+_LINE, _CHIP_HEIGHT = 30.0, 17.0
 _ABOVE = 16.0
 """From the top of a line with arcs to its highest one."""
 
@@ -42,12 +42,12 @@ def figure(extraction: Extraction, width: int, name: str, hue: Callable[[str], i
     top = 0.0
     for here, pieces in zip(on_line, lines, strict=True):
         n_chips = pile([boxes[number] for number in here])
-        n_levels = max((piece.level + 1 for piece in pieces), default=0)
-        chips = top + (n_levels * _LEVEL + _ABOVE - 2 if n_levels else 0)
+        highest = max((piece.rise for piece in pieces), default=0.0)
+        chips = top + (highest + LEVEL + _ABOVE - 2 if pieces else 0)
         tops = {number: chips + (n_chips - 1 - boxes[number].level) * _CHIP_HEIGHT for number in here}
         # High arcs first: the labels of low ones stay in front of the feet of high ones.
-        for piece in sorted(pieces, key=lambda piece: -piece.level):
-            y = top + (n_levels - 1 - piece.level) * _LEVEL + _ABOVE
+        for piece in sorted(pieces, key=lambda piece: -piece.rise):
+            y = top + highest - piece.rise + _ABOVE
             relation = relations[piece.arc]
             title = _title(_told(relation, text)) if titles else ""
             drawn.append(_arc(piece, arcs[piece.arc], relation.label, y, tops, hue(relation.label), title))
@@ -131,9 +131,7 @@ def _arc(piece: Piece, arc: Arc, label: str, y: float, tops: Mapping[int, float]
     bow = piece.path(y, feet[piece.begins], feet[piece.ends])
     tips = [x for x, end in ((piece.left, piece.begins), (piece.right, piece.ends)) if end == "tail"]
     arrow = "".join(f'<path class="arrow" d="M{short(x)} {short(feet["tail"] + 4)}l-3.6 -6.5h7.2z"/>' for x in tips)
-    # A label interrupts its line; where that would leave nothing of the line, it stands above it.
-    lift = 8 if piece.right - piece.left < arc.label_width + 16 else 0
-    width = arc.label_width - 4
+    width, lift = arc.label_width - 4, piece.lift
     return (
         f'<g class="arc" style="--hue: {hue}">{title}<path class="bow" d="{bow}"/>{arrow}'
         f'<rect class="gap" x="{short(piece.middle - width / 2)}" y="{short(y - 6 - lift)}" width="{short(width)}" '

@@ -42,9 +42,12 @@ function complain(error, retry) {
   }
 }
 
+// What stays to be said of the view until the user asks for another.
+let notice = "";
+
 function calm() {
-  byId("problem").hidden = true;
-  byId("problem").textContent = "";
+  byId("problem").hidden = !notice;
+  byId("problem").textContent = notice;
 }
 
 // The address follows the view, a little later: browsers refuse to have it changed at every move of a slider.
@@ -79,9 +82,8 @@ async function loadModels() {
 function chooseModel(name) {
   const known = models.find((model) => model.name === name);
   const model = known ?? models.find((each) => each.default) ?? models[0];
-  if (name && !known) {
-    complain(new Refused(`The server has no model “${name}”; “${model.name}” is used instead.`, "not_found"));
-  }
+  notice = name && !known ? `The server has no model “${name}”; “${model.name}” is used instead.` : "";
+  calm();
   state.model = model.name;
   byId("model").value = model.name;
   const types = [model.entity_types, model.relation_types].map((names) => names.join(", ") || "none");
@@ -246,6 +248,7 @@ byId("ask").addEventListener("submit", (event) => {
   if (!models.length) return void begin();
   const text = byId("text").value;
   if (text !== state.text) Object.assign(state, { text, sentence: null, layer: null });
+  notice = "";
   void extract();
 });
 byId("text").addEventListener("keydown", (event) => {

@@ -2,11 +2,14 @@
 
 const APART = 8; // pixels between arcs side by side, on an entity and on a level
 const FAR = 12; // lines over which an arc is drawn all the way; of a longer one there are the two ends
+export const LEVEL = 19; // from an arc to the one above it
+const LIFT = 8; // how far above its arc a label stands that would leave nothing of it
 
 // The arcs of a text whose entities stand on lines. boxes: Map of an entity's id to {line, left, right};
 // arcs: [{head, tail, labelWidth}], ids of entities; lines: [{width}].
-// Answers, for each line, {levels, pieces: [{arc, level, left, right, begins, ends}]}: `begins` and `ends` say what is
-// at the left and right end of a piece, "head", "tail" or "edge" of the line.
+// Answers, for each line, {highest, pieces: [{arc, rise, lift, left, right, middle, begins, ends}]}: `begins` and `ends`
+// say what is at the left and right end of a piece, "head", "tail" or "edge" of the line. A piece is drawn `rise` above
+// the lowest ones, at most `highest`; a label, at its `middle`, interrupts it or stands `lift` above it.
 export function arrange(lines, boxes, arcs) {
   const places = attach(boxes, arcs, Math.max(...lines.map((line) => line.width), 1));
   const pieces = lines.map(() => []);
@@ -30,24 +33,25 @@ export function arrange(lines, boxes, arcs) {
       });
     }
   });
-  return pieces.map((onLine, line) => ({ pieces: onLine, levels: stack(onLine, lines[line].width) }));
+  return pieces.map((onLine, line) => ({ pieces: onLine, highest: stack(onLine, lines[line].width) }));
 }
 
-// Give every piece the lowest level above all shorter ones that it spans; answers the number of levels.
+// Give every piece the lowest place above all shorter ones that it spans, and above their labels; answers the highest.
 function stack(pieces, width) {
-  let levels = 0;
+  let highest = 0;
   const placed = [];
   for (const piece of [...pieces].sort((a, b) => a.right - a.left - (b.right - b.left) || a.left - b.left)) {
     const half = piece.labelWidth / 2;
     piece.middle = Math.min(Math.max((piece.left + piece.right) / 2, half), width - half);
     piece.from = Math.min(piece.left, piece.middle - half) - APART / 2;
     piece.to = Math.max(piece.right, piece.middle + half) + APART / 2;
-    const below = placed.filter((other) => other.from < piece.to && piece.from < other.to).map((other) => other.level);
-    piece.level = below.length ? Math.max(...below) + 1 : 0;
-    levels = Math.max(levels, piece.level + 1);
+    const below = placed.filter((other) => other.from < piece.to && piece.from < other.to);
+    piece.rise = Math.max(0, ...below.map((other) => other.rise + LEVEL + other.lift));
+    piece.lift = piece.right - piece.left < piece.labelWidth + 2 * APART ? LIFT : 0;
+    highest = Math.max(highest, piece.rise);
     placed.push(piece);
   }
-  return levels;
+  return highest;
 }
 
 // Spread the arcs of an entity over its width, so that arcs to the same side do not cross: the longer, the farther in.

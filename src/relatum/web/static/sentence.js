@@ -2,9 +2,8 @@
 
 import { make, makeSvg } from "./dom.js";
 import { hue, shownScore } from "./labels.js";
-import { arrange, path, pile } from "./layout.js";
+import { LEVEL, arrange, path, pile } from "./layout.js";
 
-const LEVEL = 19; // pixels from arc to arc
 const CHIP = 17; // height of an entity's label, with the space below it
 const ARROW = 5;
 
@@ -147,9 +146,9 @@ function drawArcs(drawing) {
   const relations = drawing.relations.filter(({ head, tail }) => chips.has(head) && chips.has(tail));
   const arcs = relations.map(({ head, tail, label }) => ({ head, tail, labelWidth: labelWidth(label, drawing.font) }));
   const arranged = arrange(lines.map(() => ({ width })), boxes, arcs);
-  arranged.forEach(({ levels, pieces }, number) => {
+  arranged.forEach(({ highest, pieces }, number) => {
     const { line, arcs: svg } = lines[number];
-    const top = levels ? levels * LEVEL + 14 : 0;
+    const top = pieces.length ? highest + LEVEL + 14 : 0;
     const height = top + heights[number] * CHIP;
     line.style.paddingTop = `${height}px`;
     if (number === 0) drawing.box.parentElement.style.setProperty("--rise", `${height}px`);
@@ -162,9 +161,9 @@ function drawArcs(drawing) {
     }
     const foot = (id) => top + (heights[number] - 1 - chips.get(id).level) * CHIP;
     // High arcs first: the labels of low ones stay in front of the feet of high ones.
-    for (const piece of [...pieces].sort((a, b) => b.level - a.level)) {
+    for (const piece of [...pieces].sort((a, b) => b.rise - a.rise)) {
       const relation = relations[piece.arc];
-      const y = (levels - 1 - piece.level) * LEVEL + 16;
+      const y = highest - piece.rise + 16;
       svg.append(arc(piece, relation, y, foot, mirror, arcs[piece.arc].labelWidth, drawing));
     }
   });
@@ -188,8 +187,7 @@ function arc(piece, relation, y, foot, mirror, width, drawing) {
     drawn.append(makeSvg("path", { class: "arrow", d: `M${x} ${tip}l-3.6 -6.5h7.2z` }));
   }
   const middle = mirror(piece.middle);
-  // A label interrupts its line; where that would leave nothing of the line, it stands above it.
-  const lift = piece.right - piece.left < width + 16 ? 8 : 0;
+  const { lift } = piece;
   const gap = { x: middle - width / 2 + 2, y: y - 6 - lift, width: width - 4, height: lift ? 11 : 12, rx: 3 };
   group.append(drawn, makeSvg("rect", { class: "gap", ...gap }));
   const label = makeSvg("text", { x: middle, y: y + 4 - lift, "text-anchor": "middle" });
