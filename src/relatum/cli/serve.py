@@ -83,7 +83,7 @@ def serve(
         raise RelatumError("RELATUM_TOKEN is set, but empty; set it to a token, or unset it to let anybody ask")
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
     from relatum.web.hosts import hosts_of
-    from relatum.web.server import Server, address_of, bind, is_local
+    from relatum.web.server import Server, address_of, bind, is_local, spare_collections
 
     with bind(host, port) as listener:  # before the models are loaded, which takes longer
         hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
@@ -99,6 +99,7 @@ def serve(
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
         server = Server(make_app(served, limits, token, allow_origin or (), hosts=hosts), max_seconds)
         _log_requests()
+        spare_collections()
         address = address_of(listener)
         listener.listen()  # whoever reads the next line may come before the server has started
         say(f"serving {', '.join(one.name for one in served)} at {address} (Ctrl-C stops)")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from relatum._version import __version__
@@ -32,6 +33,13 @@ from relatum.web.served import ServedModel
 from relatum.web.static_files import PageFiles
 
 STATIC = Path(__file__).parent / "static"
+
+
+class PlainRoute(APIRoute):
+    """A route whose function is given the request as it is, which it reads and checks by itself."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        return self.endpoint
 
 
 def make_app(
@@ -79,6 +87,7 @@ def make_app(
         },
     )
     app.state.guard = state
+    app.router.route_class = PlainRoute
 
     def find(name: str | None) -> ServedModel:
         model = models[0] if name is None else named.get(name)
@@ -103,19 +112,19 @@ def make_app(
         return _json({"model": model.name, **found})
 
     @app.get("/models", response_model=ModelsResponse)
-    async def list_models() -> Response:
+    async def list_models(_request: Request) -> Response:
         """The models that this server answers with."""
         return _json({"models": [{**one.info(), "default": one is models[0]} for one in models]})
 
     @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=HealthResponse)
-    async def health() -> Response:
+    async def health(_request: Request) -> Response:
         """Whether the server answers, and how much there is to do."""
         waiting = sum(model.queue.n_waiting for model in models)
         return _json({"status": "ok", "version": __version__, "queue": waiting, "accepting": state.accepting})
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
+    async def docs(_request: Request) -> Response:
         return Response(reference_page(app.openapi()), media_type="text/html")
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -123,8 +132,8 @@ def make_app(
         return files.answer("index.html", request)
 
     @app.api_route("/static/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def static_file(path: str, request: Request) -> Response:
-        return files.answer(path, request)
+    async def static_file(request: Request) -> Response:
+        return files.answer(request.path_params["path"], request)
 
     @app.exception_handler(Refusal)
     async def refused(_request: Request, refusal: Refusal) -> Response:

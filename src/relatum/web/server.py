@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import time
 from ipaddress import ip_address
@@ -42,6 +43,16 @@ def is_local(listener: socket.socket) -> bool:
     return ip_address(listener.getsockname()[0]).is_loopback
 
 
+def spare_collections() -> None:
+    """Have Python look for garbage less often, and not among what is there by now, such as models and their libraries.
+
+    A request leaves hardly any behind, and looking for it took a twentieth of the time of a busy server.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 class Server(uvicorn.Server):
     """Stops in order when it is told to: refuses new requests, finishes those it has, then closes its connections.
 
@@ -51,7 +62,13 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, max_seconds: float) -> None:
         super().__init__(
             uvicorn.Config(
-                app, access_log=False, log_config=None, server_header=False, ws="none", timeout_graceful_shutdown=2
+                app,
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                timeout_graceful_shutdown=2,
             )
         )
         self._state: State = app.state.guard
