@@ -42,6 +42,25 @@ def test_dev_stands_at_the_end_of_train(small_corpus: Path) -> None:
     assert any(f"the {len(apart.dev)} sentences of dev are trained on, too" in remark for remark in joined.remarks)
 
 
+def test_without_a_dev_part_nothing_is_held_out_for_it(tmp_path: Path) -> None:
+    def file(n: int) -> Path:
+        path = tmp_path / f"{n}.jsonl"
+        lines = [
+            {"id": str(i), "words": [f"w{i}", "x"], "entities": [{"start": 0, "end": 1, "label": "A"}], "relations": []}
+            for i in range(n)
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    few = load_training_data(file(5), load_config(None, [*TINY, ALL]))
+    assert (len(few.train), len(few.dev), len(few.test)) == (5, 0, 0)
+    assert any("no dev part is held out" in remark for remark in few.remarks)
+    many, usual = (load_training_data(file(120), load_config(None, [*TINY, *more])) for more in ([ALL], []))
+    assert (len(many.train), len(many.dev), len(many.test)) == (102, 0, 18)
+    assert many.test == usual.test, "the scores would not compare"
+    assert any("18 of 120 documents are held out for test" in remark for remark in many.remarks)
+
+
 def test_types_of_dev_are_learned_and_not_remarked_on(small_corpus: Path, tmp_path: Path) -> None:
     lines = (small_corpus / "dev.jsonl").read_text().splitlines()
     renamed = json.loads(lines[0])

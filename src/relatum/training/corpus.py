@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from relatum.config import Config
+from relatum.config import Config, TrainingConfig
 from relatum.data import partition
 from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.documents import to_examples
@@ -139,7 +139,7 @@ def load_training_data(
     parts = {name: _examples(part, config, problems, f"{path}, {name}") for name, part in documents.items()}
     if config.data.on_error == "fail" or fold is not None:
         problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
-    for name in ("train", "dev"):
+    for name in ("train", "dev") if config.training.dev == "choose" else ("train",):
         if not parts[name]:
             raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
     if config.training.dev == "train":
@@ -229,16 +229,19 @@ def _read_parts(
     if config.data.on_error == "fail":
         problems.raise_if_any(_CURE)  # before anything is said about what is left
     if names["dev"] not in found or alone:
-        _hold_out(read, corpus.path, config.training.seed, alone, remarks)
+        _hold_out(read, corpus.path, config.training, alone, remarks)
     return read
 
 
-def _hold_out(parts: dict[str, list[Document]], path: Path, seed: int, alone: bool, remarks: list[str]) -> None:
-    """Take the dev part from train, and a test part where train is all there is and large enough."""
-    documents = parts["train"]
+def _hold_out(
+    parts: dict[str, list[Document]], path: Path, training: TrainingConfig, alone: bool, remarks: list[str]
+) -> None:
+    """Take the dev part from train, if it is not to be trained on, and a test part where train is all and large."""
+    documents, seed = parts["train"], training.seed
+    dev = DEV_SHARE if training.dev == "choose" else 0.0
     test = TEST_SHARE if alone and len(documents) >= LEAST_FOR_TEST else 0.0
-    fold = partition.divide([document.text for document in documents], DEV_SHARE, test, seed)
-    if not fold.dev:
+    fold = partition.divide([document.text for document in documents], dev, test, seed)
+    if dev and not fold.dev:
         raise RelatumError(
             f"{path}: there is no dev part, and too few documents to hold some out ({len(documents):,}); add a file "
             "named dev"
@@ -246,6 +249,10 @@ def _hold_out(parts: dict[str, list[Document]], path: Path, seed: int, alone: bo
     taken = {"train": fold.train, "dev": fold.dev} | ({"test": fold.test} if fold.test else {})
     for name, numbers in taken.items():
         parts[name] = [documents[number] for number in numbers]
+    if not dev:
+        if fold.test:
+            remarks.append(f"{len(fold.test):,} of {len(documents):,} documents are held out for test (seed {seed})")
+        return
     also = f", and {len(fold.test):,} for test" if fold.test else ""
     remarks.append(
         f"there is no dev part: {len(fold.dev):,} of {len(documents):,} training documents are held out for it{also} "
@@ -257,10 +264,8 @@ def _join(parts: dict[str, list[Example]]) -> str:
     """Move dev to the end of train; the answer is what there is to say about it."""
     n = len(parts["dev"])
     parts["train"], parts["dev"] = [*parts["train"], *parts["dev"]], []
-    return (
-        f'the {n:,} sentences of dev are trained on, too (training.dev = "train"): the last weights are kept, and '
-        "scores are not calibrated"
-    )
+    what = f"the {n:,} sentences of dev are trained on, too" if n else "no dev part is held out"
+    return f'{what} (training.dev = "train"): the last weights are kept, and scores are not calibrated'
 
 
 def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:

@@ -144,7 +144,9 @@ def _score_tables(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _confidence_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """The expected calibration errors, as the summary has them."""
+    """The expected calibration errors, as the summary has them; nothing where there was nothing to measure on."""
+    if not _errors(record):
+        return
     yield f"{'calibration':<12}{'entities':>17}{'RE+':>18}"
     yield f"{'error, %':<11}" + f"{'before':>9}{'after':>9}" * 2
     for part, *errors in _errors(record):

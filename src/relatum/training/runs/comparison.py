@@ -188,7 +188,8 @@ def _check_alike(a: Path, b: Path, results: Sequence[Mapping[str, Any]], part: P
         if one["config"]["evaluation"][key] != two["config"]["evaluation"][key]:
             raise RelatumError(f"{a} and {b} do not compare: {what} (evaluation.{key}); train both with the same")
     if one[part] is None:
-        raise RelatumError(f"{a} has no {part} part; compare on dev with --part dev")
+        other = "test" if part == "dev" else "dev"
+        raise RelatumError(f"{a} has no {part} part; compare on {other} with --part {other}")
 
 
 def _f1(scores: Mapping[str, Any]) -> dict[tuple[str, str], float]:
