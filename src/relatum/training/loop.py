@@ -365,7 +365,8 @@ class _Run:
                 f"To begin again: {resume_command(self._folder.path)}"
             )
         best = self._progress.best
-        model = f" The best model so far is {self._folder.best(best.step)}." if best else ""
+        kept = "best model" if self._data.dev else "model"
+        model = f" The {kept} so far is {self._folder.best(best.step)}." if best else ""
         return (
             f"stopped after step {self._progress.step:,}; the state is saved.{model} "
             f"To go on: {resume_command(self._folder.path)}"
