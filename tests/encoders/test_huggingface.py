@@ -86,6 +86,19 @@ def test_features_follow_the_settings_of_pooling(make_model: MakeModel) -> None:
     assert float(output.attention_maps[0].sum(1).max()) <= 1
 
 
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+def test_maps_may_be_the_roots_of_attention(make_model: MakeModel, kind: str) -> None:
+    linear = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1)).encode(SENTENCES)
+    rooted = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1, attention_scale="root"))
+    found = rooted.encode(SENTENCES)
+    assert linear.attention_maps is not None
+    assert found.attention_maps is not None
+    expected = linear.attention_maps.double().sqrt()
+    torch.testing.assert_close(found.attention_maps.double(), expected, rtol=0, atol=1e-3)
+    assert not found.attention_maps[1, 1:].any(), "padding is zero"
+    torch.testing.assert_close(found.vectors, linear.vectors, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_of_a_sentence_do_not_depend_on_its_batch(make_model: MakeModel, kind: str) -> None:
     encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1))
@@ -169,8 +182,9 @@ def test_fingerprint_changes_with_weights_and_settings_only(make_model: MakeMode
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=2)).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, pooling="first")).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, attention_pooling="mean")).fingerprint,
+        HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, attention_scale="root")).fingerprint,
     ]
-    assert len(set(prints)) == 4
+    assert len(set(prints)) == 5
     same = HuggingFaceEncoder.load(tmp_path / "copy", EncoderConfig(n_layers=1, name="other", cache="none"))
     assert same.fingerprint == prints[0]
     weights = load_file(tmp_path / "copy" / "model.safetensors")
@@ -283,6 +297,7 @@ def test_code_that_comes_with_an_encoder_is_never_run(make_model: MakeModel, tmp
         {"n_layers": 2},
         {"n_layers": 3, "pooling": "first", "attention_pooling": "mean"},
         {"n_layers": 1, "mixing": "learned"},
+        {"n_layers": 1, "attention_scale": "root"},
     ],
     ids=str,
 )

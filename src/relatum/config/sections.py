@@ -124,11 +124,11 @@ class EncoderConfig(Section):
         description="The attention between two words: that of their pieces summed, or the mean over the pieces of the "
         "word that attends of what it gives to all pieces of the other, so that a row still sums to at most 1.",
     )
-    attention_scale: Literal["linear", "root", "log"] = Field(
+    attention_scale: Literal["linear", "root"] = Field(
         default="linear",
-        description="In which form the table is given attention a: as a, √a or log(1 + 1000 a) / log 1000.",
+        description="How the table is given attention: as it is, or as its square root, in which small shares, as most "
+        "are, differ by more.",
     )
-    normalise: bool = Field(default=False, description="Whether the vectors of words have mean 0 and deviation 1.")
     store: Literal["inside", "name"] = Field(
         default="inside",
         description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
@@ -156,14 +156,6 @@ class EncoderConfig(Section):
         default=None,
         description="The linear layers that have adapters, by the last parts of their names, such as query and value; "
         "if unset, all but those of the embeddings.",
-    )
-    masking: Fraction = Field(
-        default=0.0,
-        description="The share of the words of training sentences that the encoder does not see: it reads a mask in "
-        "their place, another share each time.",
-    )
-    noise: bool = Field(
-        default=False, description="Whether a frozen encoder reads training sentences with its own dropout."
     )
     attention_gradients: bool = Field(
         default=True, description="Whether a tuned encoder also learns through its attention maps."
@@ -330,19 +322,6 @@ class TrainingConfig(Section):
         default=0.0,
         description="The share of the old in a moving average of all learned weights, which is then what is scored and "
         "saved; 0 for none. Early updates count for more: the share is at most step / (step + 9).",
-    )
-    weight_decay: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="The share of every weight, times the rate, that is taken off it at each update."
-    )
-    label_smoothing: Fraction = Field(
-        default=0.0, description="The share of probability that is asked for all tags alike, instead of the right one."
-    )
-    soft_labels: str | None = Field(
-        default=None,
-        description="A file of probabilities of tags, by other models, that are learned beside the gold ones.",
-    )
-    soft_share: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.5, description="The weight of soft labels in the loss."
     )
     clip_norm: PositiveNumber = Field(default=5.0, description="The norm to which gradients are clipped.")
     loss: Literal["sum", "mean"] = Field(

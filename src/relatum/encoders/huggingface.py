@@ -22,7 +22,7 @@ from relatum.encoders.frozen import split_products
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
-from relatum.kernels.encoder.cpu import PreparedReading, Reading
+from relatum.kernels.encoder.cpu import PreparedReading, Reading, root
 
 _NO_WORD, _NO_PIECE = -1, -2
 """In place of the word that a piece is of: a special piece is of none, and padding is not even a piece."""
@@ -111,14 +111,9 @@ class HuggingFaceEncoder:
     def fingerprint(self) -> str:
         config = self._config
         n_layers = config.n_layers if config.mixing == "mean" else config.mixing
-        settings: list[object] = [
-            n_layers,
-            config.pooling,
-            config.attention_pooling,
-            self._want_maps,
-            config.attention_scale,
-            config.normalise,
-        ]
+        settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self._want_maps]
+        if config.attention_scale != "linear":  # not named where it is: features that are on disk keep their names
+            settings.append(config.attention_scale)
         if self.adapters is not None:
             settings.append(adapters_hash(self.adapters))
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
@@ -139,31 +134,17 @@ class HuggingFaceEncoder:
     def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         return self._encode(sentences)
 
-    @torch.no_grad()
-    def learn(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
-        """As `encode`, with words that are masked, and with dropout where the settings say so."""
-        if self._config.noise:
-            self._backbone.model.train()
-        try:
-            return self._encode(sentences, self._config.masking)
-        finally:
-            self._backbone.eval()
-
-    def _encode(self, sentences: Sequence[Sequence[str]], masking: float = 0.0) -> EncoderOutput:
+    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
             maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self._want_maps else None
             return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
-        begun = (
-            None
-            if masking or self._config.normalise or self._config.attention_scale != "linear"
-            else self.begin(sentences)
-        )
+        begun = self.begin(sentences)
         if begun is not None:
             begun.run()
             return EncoderOutput(begun.vectors, begun.maps)
-        pieces, owners = self._batch(sentences, masking)
+        pieces, owners = self._batch(sentences)
         read, attention = self._read(pieces, owners > _NO_PIECE)
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
         members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(read.dtype)
@@ -174,16 +155,11 @@ class HuggingFaceEncoder:
             to_words = (attention.flatten(1, 2) @ members.mT).unflatten(1, attention.shape[1:3])
             to_words = to_words.permute(0, 2, 3, 1)  # (batch, pieces, words, maps)
             maps = (attending @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
+            if self._config.attention_scale == "root":
+                maps = root(maps)
         if self._config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
-        vectors = share @ read
-        if self._config.normalise:
-            vectors = torch.nn.functional.layer_norm(vectors, vectors.shape[-1:]) * (vectors != 0).any(-1, keepdim=True)
-        if maps is not None and self._config.attention_scale == "root":
-            maps = (maps + 1e-6).sqrt()
-        elif maps is not None and self._config.attention_scale == "log":
-            maps = torch.log1p(1000 * maps) / 6.9
-        return EncoderOutput(vectors, maps)
+        return EncoderOutput(share @ read, maps)
 
     def begin(self, sentences: Sequence[Sequence[str]]) -> PreparedReading | None:
         """The features of sentences, ready to be computed in one call of compiled code; None where that cannot be."""
@@ -206,6 +182,7 @@ class HuggingFaceEncoder:
             0 if config.mixing == "learned" else config.n_layers,
             config.pooling == "first",
             config.attention_pooling == "mean",
+            config.attention_scale == "root",
             self._want_maps,
         )
 
@@ -236,17 +213,12 @@ class HuggingFaceEncoder:
     def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
         return self._backbone.outputs(pieces, mask, self._want_maps)
 
-    def _batch(self, sentences: Sequence[Sequence[str]], masking: float = 0.0) -> tuple[Tensor, Tensor]:
+    def _batch(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         rows, owners = [], []
         for words in sentences:
             cut = list(map(self._tokenizer.cut, words))
-            if masking:
-                hidden = torch.rand(len(words)).lt(masking).tolist()
-                cut = [
-                    (self._tokenizer.mask,) * len(one) if hide else one for one, hide in zip(cut, hidden, strict=True)
-                ]
             owner = [i for i, pieces in enumerate(cut) for _ in pieces]
             self._check(len(owner))
             rows.append([*prefix, *chain.from_iterable(cut), *suffix])

@@ -41,8 +41,6 @@ class PieceTokenizer:
         self._space = " " if _marks_spaces(json.loads(tokenizer.to_str()).get("pre_tokenizer")) else ""
         self.prefix, self.suffix = self._specials()
         self._unknown = self._unknown_piece()
-        masks = (tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>"))
-        self.mask = next((piece for piece in masks if piece is not None), None)
         self.cut = lru_cache(_CACHED_WORDS)(self._cut)
 
     @classmethod

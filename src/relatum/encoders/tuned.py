@@ -79,7 +79,7 @@ class TunedEncoder(HuggingFaceEncoder):
     def learn(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
         """As `encode`, with gradients and dropout."""
         self._model.train()
-        return self._encode(sentences, self._config.masking)
+        return self._encode(sentences)
 
     def by_depth(self) -> list[list[Parameter]]:
         """The weights that are learned: those of the embeddings, of each layer, and last of what is above all layers.

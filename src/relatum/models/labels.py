@@ -24,9 +24,6 @@ class Labels:
     tag_weights: Tensor | None = None
     """(relation tags): what a cell of each tag counts for in the loss, where they do not all count the same."""
 
-    soft_entities: Tensor | None = None
-    soft_relations: Tensor | None = None
-
     def to(self, device: torch.device | str) -> Labels:
         weights = None if self.tag_weights is None else self.tag_weights.to(device, non_blocking=True)
         entity_tags = self.entity_tags.to(device, non_blocking=True)

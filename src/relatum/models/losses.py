@@ -49,12 +49,6 @@ def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss
         relation = _focal(outputs.relation_logits, labels.relation_tags, config)
     else:
         relation = _cross_entropy(outputs.relation_logits, labels.relation_tags, config, labels.tag_weights)
-    if labels.soft_entities is not None and labels.soft_relations is not None:
-        share = config.soft_share
-        entity = (1 - share) * entity + share * _soft(outputs.entity_logits, labels.soft_entities, labels.entity_tags)
-        relation = (1 - share) * relation + share * _soft(
-            outputs.relation_logits, labels.soft_relations, labels.relation_tags
-        )
     total = _weigh(config.entity_weight, entity) + _weigh(config.relation_weight, relation)
     return Loss(total, entity, relation)
 
@@ -66,20 +60,8 @@ def _weigh(weight: float, loss: Tensor) -> Tensor:
 def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig, weights: Tensor | None = None) -> Tensor:
     logits = _wide(logits)
     weights = None if weights is None else weights.to(logits.dtype)
-    total = cross_entropy(
-        logits.flatten(0, -2),
-        tags.flatten(),
-        weights,
-        ignore_index=IGNORED,
-        reduction="sum",
-        label_smoothing=config.label_smoothing,
-    )
+    total = cross_entropy(logits.flatten(0, -2), tags.flatten(), weights, ignore_index=IGNORED, reduction="sum")
     return _reduced(total, tags, config)
-
-
-def _soft(logits: Tensor, probabilities: Tensor, tags: Tensor) -> Tensor:
-    losses = -(probabilities.float() * _wide(logits).log_softmax(-1)).sum(-1)
-    return (losses * (tags != IGNORED)).sum()
 
 
 def _focal(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:

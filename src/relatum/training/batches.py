@@ -102,12 +102,6 @@ class Batches:
         self._in_sizes = model.device.type == "cuda" if in_sizes is None else in_sizes
         self._parts: list[_Part | None] = [None] * len(examples)
         self._n_tags: dict[int, tuple[int, int]] = {}
-        self._soft = None
-        if model.config.training.soft_labels is not None:
-            from safetensors.torch import load_file
-
-            loaded = load_file(model.config.training.soft_labels)
-            self._soft = {key: value.to(model.device) for key, value in loaded.items()}
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
         """The batch of these examples, on the model's device."""
@@ -139,11 +133,7 @@ class Batches:
             spelling = PaddedSpelling(*rest) if n_steps is None else Spelling(rest[0], n_steps, rest[1])
         vectors, maps = self._features(sentences, padding)
         relation_tags = padding.pad_cells([part.relation_tags for part in parts], IGNORED).long()
-        soft_entities = soft_relations = None
-        if self._soft is not None:
-            soft_entities = padding.pad_words([self._soft[f"e {' '.join(words)}"] for words in sentences])
-            soft_relations = padding.pad_cells([self._soft[f"r {' '.join(words)}"] for words in sentences])
-        labels = Labels(entity_tags, relation_tags, self._tag_weights, soft_entities, soft_relations)
+        labels = Labels(entity_tags, relation_tags, self._tag_weights)
         return ModelInputs(padding.mask, words, spelling, vectors, maps), labels
 
     @cached_property
@@ -166,10 +156,7 @@ class Batches:
         encoder, device = self._model.encoder, self._model.device
         if encoder is None:
             return None, None
-        settings = self._model.config.encoder
-        if isinstance(encoder, CachedEncoder) and (settings.masking or settings.noise):
-            output = encoder.inner.learn(sentences)
-        elif isinstance(encoder, CachedEncoder):
+        if isinstance(encoder, CachedEncoder):
             found = encoder.features(sentences)
             if found[0].vectors.device == device:
                 vectors = padding.pad_words([one.vectors for one in found])

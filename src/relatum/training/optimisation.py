@@ -82,10 +82,8 @@ class Optimiser:
         self._rates = [Rate(config.learning_rate, config.warmup_steps), *(group.rate for group in groups)]
         members = [self.parameters, *(group.parameters for group in groups)]
         rates = [torch.tensor(one.full, device=first.device) if first.is_cuda else one.full for one in self._rates]
-        self.adam = torch.optim.AdamW(
-            [{"params": some, "lr": rate} for some, rate in zip(members, rates, strict=True)],
-            fused=first.is_cuda,
-            weight_decay=config.weight_decay,
+        self.adam = torch.optim.Adam(
+            [{"params": some, "lr": rate} for some, rate in zip(members, rates, strict=True)], fused=first.is_cuda
         )
         self.parameters = [parameter for some in members for parameter in some]
         self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
