@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from relatum.encoders.base import EncoderOutput
+from relatum.types import Context
 
 
 class StandIn:
@@ -22,7 +23,8 @@ class StandIn:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+        del around
         n_words = max(map(len, sentences))
         generator = torch.Generator().manual_seed(len("".join(sentences[0])))
         vectors = torch.randn(len(sentences), n_words, self.width, generator=generator)

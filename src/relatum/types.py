@@ -130,13 +130,31 @@ class Calibration:
         return entity if entity.score is None else replace(entity, score=self.entities(entity.score))
 
 
+class Context(NamedTuple):
+    """Words of the same text that stand before and after a sentence, the nearest ones, in the order of the text."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    def nearest(self, n: int) -> Context:
+        """At most so many words of each side."""
+        before, after = self
+        if len(before) <= n and len(after) <= n:
+            return self
+        return Context(before[max(0, len(before) - n) :], after[:n])
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What the model reads. `offsets` are the words' character spans in `text`, when there is a text."""
+    """What the model reads. `offsets` are the words' character spans in `text`, when there is a text.
+
+    `around` is what an encoder with `encoder.context` reads with it; nothing is ever found in it.
+    """
 
     words: tuple[str, ...]
     offsets: tuple[Span, ...] | None = None
     text: str | None = None
+    around: Context = field(default=Context(), compare=False)
 
     def __len__(self) -> int:
         return len(self.words)

@@ -15,6 +15,7 @@ from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_fe
 from relatum.encoders.cache import CachedEncoder, FeatureStore, MemoryStore
 from relatum.encoders.disk import DiskStore
 from relatum.errors import RelatumError
+from relatum.types import Context
 
 A, B, C = ["a", "b", "c"], ["d"], ["e", "f"]
 FEATURES = {3: 3 * 4 * 4 + 9 * 2 * 4, 1: 4 * 4 + 2 * 4, 2: 2 * 4 * 4 + 4 * 2 * 4}
@@ -33,6 +34,7 @@ class Counting:
         self.fingerprint = fingerprint
         self.n_attention_maps = n_attention_maps
         self.asked: list[list[list[str]]] = []
+        self.around: list[Sequence[Context] | None] = []
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [len(word) for word in words]
@@ -41,7 +43,8 @@ class Counting:
         self.device = device
         return self
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+        self.around.append(around)
         self.asked.append([list(words) for words in sentences])
         maps = self.n_attention_maps
         return stack_features(

@@ -188,9 +188,9 @@ def test_encoder_that_members_share_is_loaded_once_and_reads_once(
     readers = []
     begin = HuggingFaceEncoder.begin
 
-    def noted(encoder: HuggingFaceEncoder, sentences: Sequence[Sequence[str]]) -> object:
+    def noted(encoder: HuggingFaceEncoder, sentences: Sequence[Sequence[str]], around: None) -> object:
         readers.append(encoder)
-        return begin(encoder, sentences)
+        return begin(encoder, sentences, around)
 
     monkeypatch.setattr(HuggingFaceEncoder, "begin", noted)
     assert_same(ensemble.predict(SENTENCES), expected)

@@ -25,8 +25,8 @@ def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int 
     """The answers, and what was done in which order."""
     done: list[str] = []
 
-    def score(_: Any, words: Any, known: Any) -> Any:
-        assert known is None
+    def score(_: Any, words: Any, known: Any, around: Any) -> Any:
+        assert known is around is None
         done.append(f"score {words[0][0]}")
         if words[0][0] == str(fail_at):
             raise RuntimeError("out of memory")
@@ -60,7 +60,8 @@ def read_with_room_for(
     tried: list[int] = []
     on_device: list[int] = []
 
-    def score(_: Any, words: Any, *__: Any) -> Any:
+    def score(_: Any, words: Any, *__: Any, around: Any) -> Any:
+        assert around is None or len(around) == len(words)
         tried.append(len(words))
         if sum(on_device) + len(words) > n_sentences:
             raise torch.OutOfMemoryError("CUDA out of memory")

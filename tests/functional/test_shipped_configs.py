@@ -20,7 +20,7 @@ from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData, load_training_data
-from relatum.types import Example
+from relatum.types import Context, Example
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = ROOT / "configs"
@@ -59,7 +59,8 @@ class FakeEncoder:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+        del around
         features = []
         for words in sentences:
             generator = torch.Generator().manual_seed(len(words))

@@ -15,7 +15,7 @@ from relatum.encoders.words import WordVectors
 from relatum.models.build import build_model
 from relatum.models.model import Model
 from relatum.schema import RelationType, Schema
-from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
+from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
 
 SMALL = (
     "model.width=8",
@@ -49,7 +49,8 @@ class FakeEncoder:
             torch.rand(n, n, self.n_attention_maps, generator=generator),
         )
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+        del around
         self.n_calls += 1
         return stack_features([self.features(words) for words in sentences])
 

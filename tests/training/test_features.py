@@ -41,9 +41,9 @@ def test_encoder_reads_each_sentence_once(
     encode = stored.encoder.encode
     read: list[tuple[str, ...]] = []
 
-    def note(sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def note(sentences: Sequence[Sequence[str]], around: None) -> EncoderOutput:
         read.extend(map(tuple, sentences))
-        return encode(sentences)
+        return encode(sentences, around)
 
     monkeypatch.setattr(stored.encoder, "encode", note)
     model = with_memory(stored, data.train)

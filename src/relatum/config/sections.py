@@ -129,6 +129,11 @@ class EncoderConfig(Section):
         description="How the table is given attention: as it is, or as its square root, in which small shares, as most "
         "are, differ by more.",
     )
+    context: NotNegative = Field(
+        default=0,
+        description="How many words of the same text before a sentence, and as many after it, the encoder reads with "
+        "it; vectors and attention maps are those of the sentence alone.",
+    )
     store: Literal["inside", "name"] = Field(
         default="inside",
         description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
@@ -451,6 +456,8 @@ class Config(Section):
             raise ValueError(f"a {key} ({of_cells}) that the number of table.directions ({n_directions}) divides")
         if self.encoder.tuning != "frozen" and self.encoder.kind != "huggingface":
             raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
+        if self.encoder.context and self.encoder.kind != "huggingface":
+            raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {self.encoder.context}')
         if table.kind == "none" and self.model.entity_source == "diagonal":
             raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
         if self.training.dev == "train" and self.training.patience is not None:

@@ -8,7 +8,8 @@ from functools import partial
 from itertools import accumulate, chain, count, pairwise
 from operator import add, itemgetter
 
-from relatum.types import Annotation, Document, Entity, Example, Relation, Sentence, Span
+from relatum.data.context import find_context
+from relatum.types import Annotation, Context, Document, Entity, Example, Relation, Sentence, Span
 
 _span = partial(tuple.__new__, Span)
 """Makes a span of a pair that is known to be good, at no more than the cost of a tuple."""
@@ -165,8 +166,8 @@ def sentence_ids_of(document: Document) -> list[str]:
     return [f"{document.id}#{number}" for number in range(1, len(sentences) + 1)]
 
 
-def to_examples(document: Document) -> list[Example]:
-    """The document's sentences, each with its annotation in its own words.
+def to_examples(document: Document, context: int = 0) -> list[Example]:
+    """The document's sentences, each with its annotation in its own words, and so many words around it.
 
     The document must be split and aligned, and no entity or relation may reach beyond its sentence
     (`relatum.data.fitting` sees to both).
@@ -180,6 +181,9 @@ def to_examples(document: Document) -> list[Example]:
         entities[bisect_right(borders, entity.span.start) - 1].append(entity)
     for relation in document.annotation.relations:
         relations[bisect_right(borders, relation.head.span.start) - 1].append(relation)
+    around = [Context()] * len(sentences)
+    if context:
+        around = find_context([text[start:stop] for start, stop in words], sentences, context)
     examples = []
     for number, (name, (first, last)) in enumerate(zip(sentence_ids_of(document), sentences, strict=True)):
         inside = words[first:last]
@@ -192,6 +196,7 @@ def to_examples(document: Document) -> list[Example]:
             tuple([text[start:stop] for start, stop in inside]),
             tuple([_span((start - begin, stop - begin)) for start, stop in inside]),
             text[begin:end],
+            around[number],
         )
         gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
         examples.append(Example(sentence, gold, name))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 
+from relatum.data.context import around_window
 from relatum.data.documents import map_spans
 from relatum.errors import RelatumError, printable
-from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
+from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
 
 _SHOWN = 50
 """How many characters of a word an error shows."""
@@ -147,20 +148,20 @@ def _place(entity: Entity) -> tuple[Span, tuple[Span, ...], str]:
     return entity.span, entity.fragments, entity.label
 
 
-def window_examples(example: Example, windows: Sequence[Span]) -> tuple[list[Example], int, int]:
+def window_examples(example: Example, windows: Sequence[Span], context: int = 0) -> tuple[list[Example], int, int]:
     """The example cut into its windows, and how many of its entities and relations are in none of them.
 
     A window has the entities that lie wholly inside it and the relations between these; what lies in the overlap of
-    two windows is in both.
+    two windows is in both. Around each are at most `context` words on either side.
     """
     gold = example.gold
-    examples = [_cut(example, window) for window in windows]
+    examples = [_cut(example, window, context) for window in windows]
     lost_entities = sum(not _within(windows, entity) for entity in gold.entities)
     lost_relations = sum(not _within(windows, one.head, one.tail) for one in gold.relations)
     return examples, lost_entities, lost_relations
 
 
-def _cut(example: Example, window: Span) -> Example:
+def _cut(example: Example, window: Span, context: int) -> Example:
     sentence, gold = example.sentence, example.gold
     if window == (0, len(sentence)):
         return example
@@ -175,8 +176,9 @@ def _cut(example: Example, window: Span) -> Example:
         tuple(entity for entity in gold.entities if _within([window], entity)),
         tuple(relation for relation in gold.relations if _within([window], relation.head, relation.tail)),
     )
+    around = around_window(sentence, window, context) if context else Context()
     return Example(
-        Sentence(sentence.words[window.start : window.end], offsets, text),
+        Sentence(sentence.words[window.start : window.end], offsets, text, around),
         _shift(inside, -window.start),
         f"{example.id}[{window.start}:{window.end}]",
     )

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from relatum.types import Context
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -96,10 +98,11 @@ class TextEncoder(Protocol):
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         """How many pieces each word is cut into; at least 1."""
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         """The features of sentences of words, on the encoder's device and without gradients.
 
-        A sentence over `max_pieces` is an error: cutting it up is the caller's business.
+        Of what stands around them, it reads as much as its settings say and as it has room for; there are no features
+        of it. A sentence over `max_pieces` is an error: cutting it up is the caller's business.
         """
 
     def to(self, device: torch.device | str) -> TextEncoder:

@@ -16,8 +16,10 @@ from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
 from relatum.encoders.disk import DiskStore
 from relatum.encoders.resolve import cache_folder, expand_user
+from relatum.types import Context
 
 _MIB = 2**20
+_NOTHING = Context()
 _log = logging.getLogger(__name__)
 
 
@@ -72,7 +74,8 @@ class CachedEncoder:
         self.inner = inner
         self._store = store or _make_store(config)
         self._keep_on = keep_on
-        self._keys: dict[tuple[str, ...], str] = {}
+        self._context = config.context
+        self._keys: dict[tuple[tuple[str, ...], Context], str] = {}
         self.n_not_kept = 0
         """Sentences that were read and found no room."""
         if self._store is not None:
@@ -114,45 +117,50 @@ class CachedEncoder:
         if self._store is not None:
             self._store.flush()
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         if self._store is None or not sentences:
-            return self.inner.encode(sentences)
-        stacked = stack_features(self.features(sentences))
+            return self.inner.encode(sentences, around)
+        stacked = stack_features(self.features(sentences, around))
         device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
         maps = stacked.attention_maps
         return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
 
-    def features(self, sentences: Sequence[Sequence[str]]) -> list[Features]:
+    def features(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> list[Features]:
         """The features of each sentence by itself, where they are kept."""
         store = self._store
         if store is None:
-            return self.inner.encode(sentences).split([len(words) for words in sentences])
-        keys = [self._key(words) for words in sentences]
+            return self.inner.encode(sentences, around).split([len(words) for words in sentences])
+        contexts = [_NOTHING] * len(sentences)
+        if around is not None and self._context:
+            contexts = [one.nearest(self._context) for one in around]
+        keys = [self._key(words, context) for words, context in zip(sentences, contexts, strict=True)]
         found: dict[str, Features] = {}
-        missing: dict[str, Sequence[str]] = {}
-        for key, words in zip(keys, sentences, strict=True):
+        missing: dict[str, tuple[Sequence[str], Context]] = {}
+        for key, words, context in zip(keys, sentences, contexts, strict=True):
             kept = store.get(key)
             if kept is not None and self._fits(kept, len(words)):
                 found[key] = kept
             else:
-                missing[key] = words
+                missing[key] = words, context
         if missing:
             found.update(self._compute(missing, store))
         return [found[key] for key in keys]
 
-    def _key(self, words: Sequence[str]) -> str:
+    def _key(self, words: Sequence[str], context: Context) -> str:
         """A hash of the sentence and of all that its features depend on; what `inner` is does not change."""
-        words = tuple(words)
-        found = self._keys.get(words)
+        read = tuple(words), context
+        found = self._keys.get(read)
         if found is None:
-            found = hashlib.sha256(json.dumps([self.fingerprint, *words]).encode()).hexdigest()
-            self._keys[words] = found
+            more = [context] if any(context) else []  # a list, as no word is one
+            found = hashlib.sha256(json.dumps([self.fingerprint, *words, *more]).encode()).hexdigest()
+            self._keys[read] = found
         return found
 
-    def _compute(self, missing: dict[str, Sequence[str]], store: FeatureStore) -> dict[str, Features]:
-        output = self.inner.encode(list(missing.values()))
+    def _compute(self, missing: dict[str, tuple[Sequence[str], Context]], store: FeatureStore) -> dict[str, Features]:
+        sentences, contexts = zip(*missing.values(), strict=True)
+        output = self.inner.encode(sentences, contexts if self._context else None)
         computed = {}
-        for key, one in zip(missing, output.split([len(words) for words in missing.values()]), strict=True):
+        for key, one in zip(missing, output.split([len(words) for words in sentences]), strict=True):
             computed[key] = self._packed(one)
             if not store.put(key, computed[key]):
                 if not self.n_not_kept:

@@ -15,6 +15,7 @@ from relatum.encoders.base import EncoderOutput
 from relatum.encoders.elmo_network import ACTIVATIONS, CharacterCnn, Elmo, ProjectedLstm
 from relatum.encoders.hashing import files_hash
 from relatum.errors import MissingExtraError, RelatumError
+from relatum.types import Context
 
 _SENTENCE_BEGIN, _SENTENCE_END, _WORD_BEGIN, _WORD_END, _FILLER = range(256, 261)
 """What follows the 256 bytes among the characters."""
@@ -75,7 +76,8 @@ class ElmoEncoder:
         return self
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+        del around  # no setting lets it read more than a sentence
         longest = max(map(len, sentences), default=0)
         if not longest:
             return EncoderOutput(torch.zeros(len(sentences), 0, self.width, device=self.device), None)

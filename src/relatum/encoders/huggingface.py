@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
 from relatum.kernels.encoder.cpu import PreparedReading, Reading, root
+from relatum.types import Context
 
 _NO_WORD, _NO_PIECE = -1, -2
 """In place of the word that a piece is of: a special piece is of none, and padding is not even a piece."""
@@ -34,6 +35,7 @@ class HuggingFaceEncoder:
     The vector of a piece is the mean of the last layers; or all layers side by side, the embeddings first, where the
     network is to mix them. The attention between two words is that between all their
     pieces; special pieces are dropped and the rest is not normalised again. Maps are ordered by layer, then by head.
+    Words around a sentence are read with it and dropped in the same way.
     """
 
     def __init__(
@@ -116,6 +118,8 @@ class HuggingFaceEncoder:
             settings.append(config.attention_scale)
         if self.adapters is not None:
             settings.append(adapters_hash(self.adapters))
+        if config.context:
+            settings.append(f"context {config.context}")
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
@@ -131,20 +135,20 @@ class HuggingFaceEncoder:
         split_products(self._backbone)
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
-        return self._encode(sentences)
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+        return self._encode(sentences, around)
 
-    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def _encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
             maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self._want_maps else None
             return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
-        begun = self.begin(sentences)
+        begun = self.begin(sentences, around)
         if begun is not None:
             begun.run()
             return EncoderOutput(begun.vectors, begun.maps)
-        pieces, owners = self._batch(sentences)
+        pieces, owners = self._batch(sentences, around)
         read, attention = self._read(pieces, owners > _NO_PIECE)
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
         members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(read.dtype)
@@ -161,18 +165,17 @@ class HuggingFaceEncoder:
             share = members * (members.cumsum(-1) == 1)
         return EncoderOutput(share @ read, maps)
 
-    def begin(self, sentences: Sequence[Sequence[str]]) -> PreparedReading | None:
+    def begin(
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
+    ) -> PreparedReading | None:
         """The features of sentences, ready to be computed in one call of compiled code; None where that cannot be."""
         packed = self._backbone.pack() if isinstance(self._backbone, Bert) and any(sentences) else None
         if packed is None:
             return None
-        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         rows, words = [], []
-        for sentence in sentences:
-            cut = list(map(self._tokenizer.cut, sentence))
-            words.append(list(accumulate(map(len, cut), initial=len(prefix))))
-            self._check(words[-1][-1] - len(prefix))
-            rows.append([*prefix, *chain.from_iterable(cut), *suffix])
+        for before, cut, after in self._cut(sentences, around):
+            words.append(list(accumulate(map(len, cut), initial=len(before))))
+            rows.append([*before, *chain.from_iterable(cut), *after])
         return packed.prepare(rows, words, self._reading)
 
     @cached_property
@@ -213,16 +216,15 @@ class HuggingFaceEncoder:
     def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
         return self._backbone.outputs(pieces, mask, self._want_maps)
 
-    def _batch(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+    def _batch(
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""
-        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         rows, owners = [], []
-        for words in sentences:
-            cut = list(map(self._tokenizer.cut, words))
+        for before, cut, after in self._cut(sentences, around):
             owner = [i for i, pieces in enumerate(cut) for _ in pieces]
-            self._check(len(owner))
-            rows.append([*prefix, *chain.from_iterable(cut), *suffix])
-            owners.append([_NO_WORD] * len(prefix) + owner + [_NO_WORD] * len(suffix))
+            rows.append([*before, *chain.from_iterable(cut), *after])
+            owners.append([_NO_WORD] * len(before) + owner + [_NO_WORD] * len(after))
         longest = max(map(len, rows))
         filled = [
             [part + [filler] * (longest - len(part)) for part in parts]
@@ -234,9 +236,51 @@ class HuggingFaceEncoder:
         pieces, words_of_pieces = both.to(self.device, non_blocking=True)
         return pieces, words_of_pieces
 
+    def _cut(
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
+    ) -> Iterator[tuple[Sequence[int], list[tuple[int, ...]], Sequence[int]]]:
+        """Of each sentence the pieces before its words, those of each of them, and the pieces after them."""
+        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
+        around = around if self._config.context else None
+        for number, words in enumerate(sentences):
+            cut = list(map(self._tokenizer.cut, words))
+            n_pieces = sum(map(len, cut))
+            self._check(n_pieces)
+            if around is None:
+                yield prefix, cut, suffix
+            else:
+                before, after = self._cut_context(around[number], n_pieces)
+                yield [*prefix, *chain.from_iterable(before)], cut, [*chain.from_iterable(after), *suffix]
+
+    def _cut_context(self, context: Context, n_pieces: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """The pieces of the words that are read before and after a sentence of so many pieces."""
+        before, after = (list(map(self._tokenizer.cut, side)) for side in context.nearest(self._config.context))
+        if self.max_pieces is None or n_pieces + sum(map(len, chain(before, after))) <= self.max_pieces:
+            return before, after
+        n_before, n_after = _share(list(map(len, reversed(before))), list(map(len, after)), self.max_pieces - n_pieces)
+        return before[len(before) - n_before :], after[:n_after]
+
     def _check(self, n_pieces: int) -> None:
         if self.max_pieces is not None and n_pieces > self.max_pieces:
             raise RelatumError(
                 f"a sentence of {n_pieces} pieces is longer than the encoder can read ({self.max_pieces}); "
                 "read it in windows"
             )
+
+
+def _share(before: Sequence[int], after: Sequence[int], room: int) -> tuple[int, int]:
+    """How many words of each side have room, given the pieces of each word, that nearest to the sentence first.
+
+    The side that has fewer pieces takes the next word; one that is at its end, or whose next word does not fit, leaves
+    what room there is to the other.
+    """
+    sides, taken, sizes, growing = (before, after), [0, 0], [0, 0], [0, 1]
+    while growing:
+        side = min(growing, key=sizes.__getitem__)
+        ahead = sides[side][taken[side] : taken[side] + 1]
+        if not ahead or sum(sizes) + ahead[0] > room:
+            growing.remove(side)
+        else:
+            taken[side] += 1
+            sizes[side] += ahead[0]
+    return taken[0], taken[1]

@@ -26,6 +26,7 @@ from relatum.encoders.hashing import encoder_files, encoder_weights
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.resolve import find_encoder
+from relatum.types import Context
 
 WEIGHTS = "model.safetensors"
 
@@ -72,14 +73,14 @@ class TunedEncoder(HuggingFaceEncoder):
         """No hash of features, which change with every update; it is that of no frozen encoder."""
         return f"tuned {super().fingerprint}"
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         self._model.eval()
-        return super().encode(sentences)
+        return super().encode(sentences, around)
 
-    def learn(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput:
+    def learn(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         """As `encode`, with gradients and dropout."""
         self._model.train()
-        return self._encode(sentences)
+        return self._encode(sentences, around)
 
     def by_depth(self) -> list[list[Parameter]]:
         """The weights that are learned: those of the embeddings, of each layer, and last of what is above all layers.

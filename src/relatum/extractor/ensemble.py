@@ -131,8 +131,11 @@ def _join_schemas(schemas: Sequence[Schema]) -> Schema:
 
 
 def _join_limits(members: Sequence[Model]) -> Config:
-    """The settings of the first, with batches and windows that suit all."""
+    """The settings of the first, with batches and windows that suit all, and as many words around as any reads."""
     all_of = [member.config.extraction for member in members]
     least = {key: min(getattr(one, key) for one in all_of) for key in ("batch_size", "max_cells", "max_words")}
     settings = all_of[0].model_copy(update={**least, "overlap": max(one.overlap for one in all_of)})
-    return members[0].config.model_copy(update={"extraction": settings})
+    config = members[0].config
+    most = max(member.config.encoder.context for member in members)
+    encoder = config.encoder.model_copy(update={"context": most})  # each encoder knows how many of them it reads
+    return config.model_copy(update={"extraction": settings, "encoder": encoder})

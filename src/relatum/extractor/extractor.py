@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import isqrt
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from relatum.data.batching import make_batches
+from relatum.data.context import around_window, find_context
 from relatum.data.documents import map_spans
 from relatum.data.splitting import make_splitter
 from relatum.data.windows import make_windows, merge_relations, merge_windows
@@ -223,11 +224,15 @@ class Extractor:
         entities: Sequence[Sequence[Entity]] | None = None,
     ) -> Iterator[Job]:
         lengths = [window.span.width for window in windows]
+        context = self.model.config.encoder.context
         for batch in make_batches(lengths, self.batch_size, self.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
             given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
             words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
-            yield Job(members, words, given)
+            around = None
+            if context:
+                around = [around_window(sentences[one.sentence], one.span, context) for one in members]
+            yield Job(members, words, given, around)
 
     def join_windows(
         self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
@@ -259,10 +264,18 @@ class Extractor:
         return ([1] * len(words), None) if encoder is None else (encoder.count_pieces(words), encoder.max_pieces)
 
     def split(self, text: str) -> list[Sentence]:
-        """The sentences of a text, as the model reads them; the offsets of their words count from its start."""
+        """The sentences of a text, as the model reads them; the offsets of their words count from its start.
+
+        With `encoder.context`, each has words of its neighbours around it.
+        """
         words, ranges = self._splitter.split(text)
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
-        return [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
+        sentences = [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
+        context = self.model.config.encoder.context
+        if context and len(sentences) > 1:
+            around = find_context([text[start:end] for start, end in words], ranges, context)
+            sentences = [replace(one, around=its) for one, its in zip(sentences, around, strict=True)]
+        return sentences
 
     def _split(self, text: str) -> _Text:
         return _Text(text, self.split(text))

@@ -19,7 +19,7 @@ from relatum.extractor.device import if_it_fits
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.models.outputs import Outputs
-from relatum.types import Annotation, Entity, Span
+from relatum.types import Annotation, Context, Entity, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A batch: windows, their words, and the entities in them where these are given."""
+    """A batch: windows, their words, the entities in them where these are given, and what is around them."""
 
     windows: Sequence[Window]
     words: Sequence[Sequence[str]]
     given: Sequence[tuple[Entity, ...]] | None
+    around: Sequence[Context] | None = None
+    """Where an encoder reads it."""
 
     @property
     def n_cells(self) -> int:
@@ -46,7 +48,12 @@ class Job:
         """The same in two jobs."""
         half = len(self.windows) // 2
         first, second = (
-            Job(self.windows[part], self.words[part], None if self.given is None else self.given[part])
+            Job(
+                self.windows[part],
+                self.words[part],
+                None if self.given is None else self.given[part],
+                None if self.around is None else self.around[part],
+            )
             for part in (slice(half), slice(half, None))
         )
         return first, second
@@ -76,7 +83,7 @@ def do_jobs(
             if job.n_cells > max_cells and len(job.windows) > 1:
                 parts.extendleft(reversed(job.divide()))
                 continue
-            scores = if_it_fits(partial(_score, model, job.words, known, *others))
+            scores = if_it_fits(partial(_score, model, job.words, known, *others, around=job.around))
             if scores is not None:
                 under_way.append((job, scores))
             elif len(job.windows) > 1:
@@ -127,16 +134,20 @@ class _Scores:
 
 @torch.inference_mode()
 def _score(
-    model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None = None, *others: Reader
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    known: KnownWords | None = None,
+    *others: Reader,
+    around: Sequence[Context] | None = None,
 ) -> _Scores:
     """What the network says, or several together; on a GPU they may not have said it yet."""
-    features = _share_features([model, *(one for one, _ in others)], sentences) if others else {}
-    outputs = _read(model, sentences, known, features)
+    features = _share_features([model, *(one for one, _ in others)], sentences, around) if others else {}
+    outputs = _read(model, sentences, around, known, features)
     of_words, of_cells = outputs.entity_logits, outputs.relation_logits
     if others:
         of_words, of_cells = _certainty(of_words), None if of_cells is None else _certainty(of_cells)
     for one, its_known in others:
-        more = _read(one, sentences, its_known, features)
+        more = _read(one, sentences, around, its_known, features)
         of_words = torch.logaddexp(of_words, _certainty(more.entity_logits))
         if of_cells is not None and more.relation_logits is not None:
             of_cells = torch.logaddexp(of_cells, _certainty(more.relation_logits))
@@ -151,13 +162,21 @@ def _certainty(logits: Tensor) -> Tensor:
 _Features = Mapping[TextEncoder, EncoderOutput]
 
 
-def _share_features(models: Sequence[Model], sentences: Sequence[Sequence[str]]) -> _Features:
+def _share_features(
+    models: Sequence[Model], sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
+) -> _Features:
     """What the encoders say that several of the models have."""
     counts = Counter(model.encoder for model in models if model.encoder is not None)
-    return {encoder: encoder.encode(sentences) for encoder, count in counts.items() if count > 1}
+    return {encoder: encoder.encode(sentences, around) for encoder, count in counts.items() if count > 1}
 
 
-def _read(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | None, features: _Features) -> Outputs:
+def _read(
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    around: Sequence[Context] | None,
+    known: KnownWords | None,
+    features: _Features,
+) -> Outputs:
     network = model.network
     shared = None if model.encoder is None else features.get(model.encoder)
     was_training = network.training
@@ -165,7 +184,7 @@ def _read(model: Model, sentences: Sequence[Sequence[str]], known: KnownWords | 
         network.eval()
     try:
         # Of weights that are being learned nothing is kept: not every way of changing them is seen.
-        inputs = model.inputs(sentences, shared, known=None if was_training else known, late=True)
+        inputs = model.inputs(sentences, shared, known=None if was_training else known, late=True, around=around)
         outputs: Outputs = network(inputs, keep=False)
     finally:
         if was_training:

@@ -25,7 +25,7 @@ from relatum.models.vocabulary import Vocabulary
 from relatum.schema import Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
-from relatum.types import Calibration
+from relatum.types import Calibration, Context
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,19 @@ class Model:
         n_words: int | None = None,
         known: KnownWords | None = None,
         late: bool = False,
+        around: Sequence[Context] | None = None,
     ) -> ModelInputs:
         """Sentences of words as the network reads them, on its device; features are computed where not given.
 
         They are padded to the longest, or to `n_words`. Where words are `known`, only others are spelt. With `late`,
-        the network may be left to have the features computed, when all else is ready.
+        the network may be left to have the features computed, when all else is ready. What stands `around` sentences
+        concerns the encoder alone.
         """
         device = self.device
         late = late and features is None and n_words is None and device.type == "cpu"
         n_words = n_words or max(map(len, sentences))
         if features is None and device.type != "cpu":
-            features = self._encode(sentences)  # it computes while we spell
+            features = self._encode(sentences, around)  # it computes while we spell
         mask = np.arange(n_words) < np.array([[len(words)] for words in sentences])
         words = spelling = spelt = vectors = maps = None
         if self.words is not None:
@@ -93,12 +95,12 @@ class Model:
             else:
                 spelt = self._spelt(list(chain.from_iterable(sentences)), mask, self.characters, known)
         there = _send(torch.from_numpy(mask), device)
-        begun = self._begin(sentences) if late else None
+        begun = self._begin(sentences, around) if late else None
         if begun is not None:
             maps = begun.maps if self.reads_attention_maps else None
             return ModelInputs(there, words, spelling, begun.vectors, maps, spelt, begun.run)
         if features is None:
-            features = self._encode(sentences)  # it leaves nothing in a CPU's cache of what spelling needs
+            features = self._encode(sentences, around)  # it leaves nothing in a CPU's cache of what spelling needs
         if features is not None:
             features = features.pad(n_words)
             vectors = _move(features.vectors, device)
@@ -106,15 +108,15 @@ class Model:
                 maps = _move(features.attention_maps, device)
         return ModelInputs(there, words, spelling, vectors, maps, spelt)
 
-    def _encode(self, sentences: Sequence[Sequence[str]]) -> EncoderOutput | None:
-        return None if self.encoder is None else self.encoder.encode(sentences)
+    def _encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> EncoderOutput | None:
+        return None if self.encoder is None else self.encoder.encode(sentences, around)
 
-    def _begin(self, sentences: Sequence[Sequence[str]]) -> PreparedReading | None:
+    def _begin(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> PreparedReading | None:
         """Features that are yet to be computed, where the network reads them as they are."""
         encoder = self.encoder
         if not isinstance(encoder, HuggingFaceEncoder) or self.network.embedder.mixing is not None:
             return None
-        return encoder.begin(sentences)
+        return encoder.begin(sentences, around)
 
     def _spelling(
         self, sentences: Sequence[Sequence[str]], mask: NDArray[np.bool_], vocabulary: Vocabulary

@@ -23,7 +23,7 @@ from relatum.models.inputs import ModelInputs
 from relatum.models.labels import IGNORED, Labels, label_example
 from relatum.models.losses import balance_tags
 from relatum.models.model import Model
-from relatum.types import Example
+from relatum.types import Context, Example
 
 _Numbers = NDArray[np.int64]
 
@@ -55,7 +55,7 @@ def cut_long(
         words = example.sentence.words
         pieces = [1] * len(words) if encoder is None or max_pieces is None else encoder.count_pieces(words)
         windows = make_windows(pieces, max_pieces, max_words, overlap, words)
-        parts, lost_entities, lost_relations = window_examples(example, windows)
+        parts, lost_entities, lost_relations = window_examples(example, windows, config.encoder.context)
         cut += parts
         if len(windows) > 1:
             n_long, n_windows = n_long + 1, n_windows + len(windows)
@@ -131,7 +131,10 @@ class Batches:
         spelling: Spelling | PaddedSpelling | None = None
         if rest:
             spelling = PaddedSpelling(*rest) if n_steps is None else Spelling(rest[0], n_steps, rest[1])
-        vectors, maps = self._features(sentences, padding)
+        around = None
+        if model.config.encoder.context:
+            around = [self._examples[index].sentence.around for index in indices]
+        vectors, maps = self._features(sentences, around, padding)
         relation_tags = padding.pad_cells([part.relation_tags for part in parts], IGNORED).long()
         labels = Labels(entity_tags, relation_tags, self._tag_weights)
         return ModelInputs(padding.mask, words, spelling, vectors, maps), labels
@@ -151,13 +154,15 @@ class Batches:
             counts += torch.bincount(tags[tags != IGNORED].cpu(), minlength=len(counts))
         return counts
 
-    def _features(self, sentences: Sequence[Sequence[str]], padding: Padding) -> tuple[Tensor | None, Tensor | None]:
+    def _features(
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None, padding: Padding
+    ) -> tuple[Tensor | None, Tensor | None]:
         """The encoder's vectors and attention maps of a batch, as far as the model reads them."""
         encoder, device = self._model.encoder, self._model.device
         if encoder is None:
             return None, None
         if isinstance(encoder, CachedEncoder):
-            found = encoder.features(sentences)
+            found = encoder.features(sentences, around)
             if found[0].vectors.device == device:
                 vectors = padding.pad_words([one.vectors for one in found])
                 maps = [one.attention_maps for one in found if one.attention_maps is not None]
@@ -165,7 +170,8 @@ class Batches:
                 return vectors, padding.pad_cells(maps) if reads else None
             output = stack_features(found)
         else:
-            output = encoder.learn(sentences) if isinstance(encoder, TunedEncoder) else encoder.encode(sentences)
+            read = encoder.learn if isinstance(encoder, TunedEncoder) else encoder.encode
+            output = read(sentences, around)
         output = output.pad(padding.mask.shape[1])
         return _send(output.vectors, device), (
             None

@@ -276,7 +276,7 @@ def _examples(documents: Sequence[Document], config: Config, problems: Problems,
     for document in fitted:
         if not document.sentences:
             problems.remark("documents without words left out", f"{where}, {document.id}")
-    return [example for document in fitted for example in to_examples(document)]
+    return [example for document in fitted for example in to_examples(document, config.encoder.context)]
 
 
 def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remarks: list[str]) -> Schema:

@@ -55,7 +55,9 @@ def read_ahead(
     for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
         if asked_to_stop():
             return False
-        encoder.encode([examples[index].sentence.words for index in batch])
+        sentences = [examples[index].sentence for index in batch]
+        around = [one.around for one in sentences] if model.config.encoder.context else None
+        encoder.encode([one.words for one in sentences], around)
         n_read += len(batch)
         if time.monotonic() - last >= _SILENCE:
             say(f"{n_read:,} of {len(examples):,} read")

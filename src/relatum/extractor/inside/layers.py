@@ -73,7 +73,7 @@ def _read(model: Model, job: Job, known: KnownWords | None) -> list[Reading]:
     was_training = network.training
     network.eval()
     try:
-        inputs = model.inputs(job.words, known=None if was_training else known, late=True)
+        inputs = model.inputs(job.words, known=None if was_training else known, late=True, around=job.around)
         last: Outputs = network(inputs, keep=True)
         before = [network.score(state.sequence, state.table) for state in last.layers[:-1]]
         layers = [

@@ -1,0 +1,21 @@
+"""The words that stand around a sentence in its text, for encoders that read them with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relatum.types import Context, Sentence, Span
+
+
+def find_context(words: Sequence[str], sentences: Sequence[Span], n: int) -> list[Context]:
+    """For each sentence of a text, given as a range of all its words, at most n words on each side."""
+    return [Context(tuple(words[max(0, start - n) : start]), tuple(words[end : end + n])) for start, end in sentences]
+
+
+def around_window(sentence: Sentence, window: Span, n: int) -> Context:
+    """At most n words on each side of a window: those of its sentence that are beside it, then those around that."""
+    if window == (0, len(sentence)):
+        return sentence.around.nearest(n)
+    before, after = sentence.around
+    beside = sentence.words[max(0, window.start - n) : window.start], sentence.words[window.end : window.end + n]
+    return Context((*before, *beside[0]), (*beside[1], *after)).nearest(n)
