@@ -128,6 +128,15 @@ def test_only_encoders_of_hugging_face_are_tuned(kind: str) -> None:
         load_config(None, [f"encoder.kind={kind}", "encoder.tuning=lora"])
 
 
+@pytest.mark.parametrize("kind", ["elmo", "none"])
+def test_only_encoders_of_hugging_face_read_context(kind: str) -> None:
+    with pytest.raises(ConfigError, match=r'expected an encoder\.kind "huggingface", as encoder\.context is 7'):
+        load_config(None, [f"encoder.kind={kind}", "encoder.context=7"])
+    assert load_config(None, [f"encoder.kind={kind}", "encoder.context=0"]).encoder.context == 0
+    with pytest.raises(ConfigError, match="context"):
+        load_config(None, ["encoder.context=-1"])
+
+
 def test_file_sets_what_it_names_and_leaves_the_rest() -> None:
     path = write("a.toml", '[text]\nwords = "my_pkg.split:words"\n[tagging]\ndirected = false\n')
     expected = Config(text=TextConfig(words="my_pkg.split:words"), tagging=TaggingConfig(directed=False))

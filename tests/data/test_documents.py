@@ -21,7 +21,7 @@ from relatum.data.documents import (
     word_annotation,
     word_clusters,
 )
-from relatum.types import Annotation, Document, Entity, Relation, Sentence, Span
+from relatum.types import Annotation, Context, Document, Entity, Relation, Sentence, Span
 
 Documents = Callable[..., SearchStrategy[Document]]
 
@@ -263,3 +263,15 @@ def test_word_annotation_of_an_entity_inside_a_word_is_refused() -> None:
     document = Document("d", "Rome", Annotation((Entity(Span(0, 2), "X"),)), (Span(0, 4),), (Span(0, 1),))
     with pytest.raises(ValueError, match=r"characters \[0, 2\) do not begin and end with a word"):
         word_annotation(document)
+
+
+def test_examples_have_words_of_their_document_around_them() -> None:
+    document = from_words("three", [["Rome", "is"], ["in"], ["Italy", "proper"]], Annotation())
+    plain, found = to_examples(document), to_examples(document, context=2)
+    assert found == plain
+    assert [one.sentence.around for one in plain] == [Context()] * 3
+    assert [one.sentence.around for one in found] == [
+        Context((), ("in", "Italy")),
+        Context(("Rome", "is"), ("Italy", "proper")),
+        Context(("is", "in"), ()),
+    ]

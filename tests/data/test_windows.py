@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from relatum.data.documents import map_spans
 from relatum.data.windows import make_windows, merge_relations, merge_windows, window_examples
 from relatum.errors import RelatumError
-from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
+from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
 
 
 def entity(start: int, end: int, label: str = "X", score: float | None = None) -> Entity:
@@ -263,6 +263,16 @@ def test_examples_may_lack_offsets_and_text() -> None:
     words = Example(Sentence(SENTENCE.words), EXAMPLE.gold)
     (first, _), _, _ = window_examples(words, [Span(0, 3), Span(3, 6)])
     assert first.sentence == Sentence(("Ann", "met", "Bob"))
+
+
+def test_examples_have_words_of_their_sentence_and_of_its_text_around_them() -> None:
+    example = Example(Sentence(SENTENCE.words, around=Context(("So", "."), ("He",))), EXAMPLE.gold)
+    (first, second), _, _ = window_examples(example, [Span(0, 3), Span(2, 6)], 3)
+    assert first.sentence.around == Context(("So", "."), ("in", "Rome", "."))
+    assert second.sentence.around == Context((".", "Ann", "met"), ("He",))
+    assert window_examples(example, [Span(0, 6)], 3)[0][0] is example
+    for one in window_examples(example, [Span(0, 3), Span(2, 6)])[0]:
+        assert one.sentence.around == Context()
 
 
 @given(found_in_windows(), st.integers(1, 8), st.integers(0, 5))

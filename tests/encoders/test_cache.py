@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import logging
 import subprocess
 import sys
@@ -100,6 +101,35 @@ def test_cache_of_an_encoder_without_maps_has_none(store: FeatureStore) -> None:
     assert encoder.encode([A, B]).attention_maps is None
     assert torch.equal(encoder.encode([A, B]).vectors, first.vectors)
     assert inner.asked == [[A, B]]
+
+
+def test_cache_tells_contexts_apart(store: FeatureStore) -> None:
+    inner = Counting()
+    encoder = CachedEncoder(inner, EncoderConfig(context=2), store=store)
+    contexts = [Context(), Context(("x",)), Context((), ("x",)), Context(("x", "y")), Context(("x y",))]
+    encoder.encode([A] * 5, contexts)
+    assert inner.asked == [[A] * 5]
+    assert inner.around == [tuple(contexts)]
+    encoder.encode([A, A], [Context(("far", "x", "y")), Context()])
+    encoder.encode([A])
+    assert len(inner.asked) == 1, "words that are too far to be read make no difference, and no context is an empty one"
+    encoder.encode([[*A, "x"]])
+    assert len(inner.asked) == 2
+
+
+def test_cache_without_context_has_the_keys_it_always_had() -> None:
+    class Keys(MemoryStore):
+        def get(self, key: str) -> Features | None:
+            keys.append(key)
+            return super().get(key)
+
+    keys: list[str] = []
+    inner = Counting()
+    encoder = CachedEncoder(inner, EncoderConfig(), store=Keys(10**6))
+    encoder.encode([["a", "b"]], [Context(("x",), ("y",))])
+    assert inner.around == [None]
+    CachedEncoder(inner, EncoderConfig(context=3), store=Keys(10**6)).encode([["a", "b"]], [Context()])
+    assert keys == [hashlib.sha256(b'["one", "a", "b"]').hexdigest()] * 2
 
 
 def test_cache_tells_encoders_and_words_apart(store: FeatureStore) -> None:
