@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from relatum.config import EncoderConfig
+from relatum.encoders.base import EncoderOutput, Features
+from relatum.encoders.hashing import files_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
 from relatum.kernels.backend import use_backend
 from relatum.kernels.encoder import cpu as compiled
+from relatum.types import Context
 
 MakeModel = Callable[[str], Path]
 KINDS = ["bert", "roberta", "mpnet", "electra", "albert", "distilbert"]
@@ -183,8 +187,12 @@ def test_fingerprint_changes_with_weights_and_settings_only(make_model: MakeMode
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, pooling="first")).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, attention_pooling="mean")).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, attention_scale="root")).fingerprint,
+        HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, context=3)).fingerprint,
+        HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, context=4)).fingerprint,
     ]
-    assert len(set(prints)) == 5
+    assert len(set(prints)) == 7
+    settings = [1, "mean", "sum", True]  # caches on disk and stored models have it so
+    assert prints[0] == hashlib.sha256(f"{files_hash(folder)} {settings}".encode()).hexdigest()
     same = HuggingFaceEncoder.load(tmp_path / "copy", EncoderConfig(n_layers=1, name="other", cache="none"))
     assert same.fingerprint == prints[0]
     weights = load_file(tmp_path / "copy" / "model.safetensors")
@@ -346,3 +354,124 @@ def test_encoder_with_other_weights_is_packed_anew(make_model: MakeModel) -> Non
         plain = encoder.encode(SENTENCES).vectors
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
     assert not torch.allclose(found, before, atol=1e-2)
+
+
+AROUND = [Context(("b", "a"), ("ca", "a")), Context(("c",), ()), Context((), ("ab", "b"))]
+
+
+@pytest.fixture(params=["cpu", "wavefront"])
+def either_backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compiled code, where there is some, and torch."""
+    if request.param == "cpu" and not compiled.is_available():
+        pytest.skip("there is no compiled code here")
+    with use_backend(request.param):
+        yield
+
+
+def _split(output: EncoderOutput) -> list[Features]:
+    return output.split([len(words) for words in SENTENCES])
+
+
+def _assert_close(found: Features, wanted: Features) -> None:
+    torch.testing.assert_close(found.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
+    assert found.attention_maps is not None
+    torch.testing.assert_close(found.attention_maps, wanted.attention_maps, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("either_backend")
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_with_context_are_those_of_the_passage(make_model: MakeModel, kind: str) -> None:
+    settings: dict[str, Any] = {"n_layers": 2, "attention_pooling": "mean"}
+    plain = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(**settings))
+    encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(context=3, **settings))
+    output = encoder.encode(SENTENCES, AROUND)
+    for words, (before, after), one in zip(SENTENCES, AROUND, _split(output), strict=True):
+        passage = plain.encode([[*before, *words, *after]])
+        inside = slice(len(before), len(before) + len(words))
+        assert passage.attention_maps is not None
+        _assert_close(one, Features(passage.vectors[0, inside], passage.attention_maps[0, inside, inside]))
+    assert not output.vectors[1, 1:].any(), "padding is zero"
+
+
+@pytest.mark.usefixtures("either_backend")
+def test_context_changes_features_and_an_empty_one_does_not(make_model: MakeModel) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=3))
+    alone = encoder.encode(SENTENCES)
+    empty = encoder.encode(SENTENCES, [Context()] * 3)
+    assert torch.equal(alone.vectors, empty.vectors)
+    assert alone.attention_maps is not None
+    assert empty.attention_maps is not None
+    assert torch.equal(alone.attention_maps, empty.attention_maps)
+    for one, other in zip(_split(alone), _split(encoder.encode(SENTENCES, AROUND)), strict=True):
+        assert not torch.allclose(one.vectors, other.vectors, atol=1e-2)
+    without = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
+    assert torch.equal(without.encode(SENTENCES, AROUND).vectors, alone.vectors), "not asked for by its settings"
+
+
+def test_context_is_read_as_far_as_the_settings_say(make_model: MakeModel) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=1))
+    nearest = [one.nearest(1) for one in AROUND]
+    assert nearest != AROUND
+    found, wanted = encoder.encode(SENTENCES, AROUND), encoder.encode(SENTENCES, nearest)
+    assert torch.equal(found.vectors, wanted.vectors)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_layers": 2},
+        {"n_layers": 3, "pooling": "first", "attention_pooling": "mean"},
+        {"n_layers": 1, "mixing": "learned"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("want_maps", [True, False])
+def test_compiled_encoder_reads_context_as_torch_does(
+    make_model: MakeModel, settings: dict[str, Any], want_maps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(context=3, **settings), want_maps)
+    if not compiled.is_available():
+        pytest.skip("there is no compiled code here")
+    sentences, around = [*SENTENCES, []], [*AROUND, Context(("a",), ("b",))]
+    found = encoder.encode(sentences, around)
+    monkeypatch.setattr(compiled.PackedEncoder, "prepare", None)
+    with use_backend("wavefront"):
+        plain = encoder.encode(sentences, around)
+    torch.testing.assert_close(found.vectors, plain.vectors, rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(found.attention_maps, plain.attention_maps, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n_words", "before", "after", "read"),
+    [
+        (2, "a b c", "a b c", (3, 3)),
+        (12, "a b c d e f g h", "a b c d e f g h", (5, 5)),
+        (13, "a b c d e f g h", "a b c d e f g h", (5, 4)),
+        (12, "a b", "a b c d e f g h", (2, 8)),
+        (12, "a b c d e f g h", "a b", (8, 2)),
+        (12, "", "a b c d e f g h a b c d", (0, 10)),
+        (12, "a a a a a a a abca", "a a", (6, 2)),  # pieces: 1 … 1 3, of which the last is the nearest
+        (12, "abca abca abca", "abca abca abca", (2, 1)),  # 6 + 3, and the tenth piece has no word
+        (12, "abca abca abca", "a a a a a a a a", (2, 4)),
+        (22, "a b", "a b", (0, 0)),
+    ],
+)
+@pytest.mark.usefixtures("either_backend")
+def test_context_that_has_no_room_is_shortened_evenly_from_the_far_ends(
+    make_model: MakeModel, n_words: int, before: str, after: str, read: tuple[int, int]
+) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=20))
+    assert encoder.max_pieces == 22
+    words, context = ["b"] * n_words, Context(tuple(before.split()), tuple(after.split()))
+    near = Context(context.before[len(context.before) - read[0] :], context.after[: read[1]])
+    assert n_words + sum(map(sum, map(encoder.count_pieces, near))) <= 22
+    plain = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
+    (found,) = encoder.encode([words], [context]).vectors
+    (passage,) = plain.encode([[*near.before, *words, *near.after]]).vectors
+    torch.testing.assert_close(found, passage[read[0] : read[0] + n_words], rtol=1e-5, atol=2e-6)
+
+
+def test_sentence_that_is_too_long_is_refused_with_context_too(make_model: MakeModel) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=20))
+    with pytest.raises(RelatumError, match=r"a sentence of 23 pieces is longer than the encoder can read \(22\)"):
+        encoder.encode([["a"] * 23], [Context(("a",), ("b",))])

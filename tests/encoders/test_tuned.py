@@ -19,6 +19,7 @@ from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.errors import ConfigError, RelatumError
+from relatum.types import Context
 
 KINDS = ["bert", "mpnet", "albert", "distilbert"]
 SENTENCES = [["abc", "ab", "c", "a"], ["b", "cab"], ["ca", "a", "bcbc"]]
@@ -361,3 +362,21 @@ def test_tuned_files_are_those_of_the_encoder_with_other_weights(make_model: Mak
         same = file_hash(path) == file_hash(tmp_path / path.name)
         assert same is (path.suffix != ".safetensors")
     assert {one.dtype for one in _load(tmp_path / "model.safetensors").values()} == {torch.float16}
+
+
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+def test_tuned_encoder_learns_and_reads_with_context(make_model: MakeModel, tuning: str) -> None:
+    around = [Context(("cab",), ("b", "a")), Context((), ("c",)), Context(("ab",), ())]
+    encoder = prepare(make_model("bert"), f"encoder.tuning={tuning}", "encoder.context=2")
+    frozen = HuggingFaceEncoder.load(make_model("bert"), settings(make_model("bert"), "encoder.context=2").encoder)
+    wanted = frozen.encode(SENTENCES, around)
+    torch.testing.assert_close(encoder.encode(SENTENCES, around).vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
+    for part in encoder.module.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+    learned = encoder.learn(SENTENCES, around)
+    torch.testing.assert_close(learned.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(learned.attention_maps, wanted.attention_maps, rtol=1e-5, atol=2e-6)
+    assert not torch.allclose(learned.vectors, encoder.learn(SENTENCES).vectors, atol=1e-2)
+    loss_of(learned).backward()
+    assert any(one.grad is not None and one.grad.any() for some in encoder.by_depth() for one in some)

@@ -195,3 +195,35 @@ def test_encoder_that_members_share_is_loaded_once_and_reads_once(
     monkeypatch.setattr(HuggingFaceEncoder, "begin", noted)
     assert_same(ensemble.predict(SENTENCES), expected)
     assert readers == [first, third]
+
+
+def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Path) -> None:
+    text = "Mara Ilves works for Tarn Shipping. The ferry left Port Amsel, she said. Tom lives in Oldhaven."
+    models = [
+        make_model(1, "encoder.kind=huggingface", "encoder.store=name", *more)
+        for more in ((), ("encoder.context=2",), ("encoder.context=5",))
+    ]
+    for number, model in enumerate(models):
+        save_model(model, tmp_path / str(number))
+    ensemble = Extractor.from_pretrained([tmp_path / str(number) for number in range(3)], device="cpu")
+    assert isinstance(ensemble, Ensemble)
+    assert len({id(member.encoder) for member in ensemble.members}) == 3
+    sentences = ensemble.split(text)
+    assert [len(side) for side in sentences[1].around] == [5, 5]
+    found = [one.found.entities for one in ensemble.predict(sentences)]
+    expected = []
+    for sentence in sentences:
+        of_words, of_cells = [], []
+        for model in models:
+            near = sentence.around.nearest(model.config.encoder.context)
+            with torch.inference_mode():
+                outputs = model.network(model.inputs([sentence.words], around=[near]))
+            of_words.append(outputs.entity_logits.double().softmax(-1).numpy())
+            of_cells.append(outputs.relation_logits.double().softmax(-1).numpy())
+        tags = models[0].sequence_tags, models[0].table_tags
+        (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, "no-relation")
+        expected.append(one.entities)
+    assert found == expected
+    assert any(found)
+    for some, others in zip(found, expected, strict=True):
+        assert [one.score for one in some] == pytest.approx([one.score for one in others], abs=1e-5)

@@ -15,7 +15,7 @@ from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, find_model, shipped_models
 from relatum.extractor.jobs import Job
 from relatum.extractor.result import Extraction
-from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+from relatum.types import Annotation, Context, Entity, Prediction, Relation, Sentence, Span
 
 from ..small_models import make_small_model
 
@@ -525,3 +525,68 @@ def test_nothing_is_kept_of_a_model_in_training() -> None:
     assert trained(TEXT).entities == wanted.entities
     assert len(trained._known) == 0
     assert trained.model.network.training
+
+
+READER = ("encoder.kind=huggingface", "encoder.context=6")
+
+
+def test_sentences_of_a_text_have_their_neighbours_around_them() -> None:
+    first, second = make_extractor(*READER).split(TEXT)
+    assert first.around == Context((), ("The", "ferry", "left", "Port", "Amsel", "on"))
+    assert second.around == Context(("for", "Tarn", "Shipping", "in", "Oldhaven", "."), ())
+    assert [one.around for one in make_extractor("encoder.kind=huggingface").split(TEXT)] == [Context()] * 2
+    assert make_extractor(*READER).split("Mara left.")[0].around == Context()
+    assert make_extractor(*READER).split("") == []
+
+
+def test_what_is_found_depends_on_the_sentences_around() -> None:
+    extractor = make_extractor(*READER)
+    with_it = extractor.predict(extractor.split(TEXT))
+    without = extractor.predict([replace(one, around=Context()) for one in extractor.split(TEXT)])
+    assert [scores(one) for one in with_it] != [scores(one) for one in without]
+    plain = make_extractor("encoder.kind=huggingface")
+    for one, other in zip(plain.predict(extractor.split(TEXT)), without, strict=True):
+        assert_same(one, other)
+
+
+def test_texts_that_are_read_together_do_not_see_each_other() -> None:
+    extractor = make_extractor(*READER)
+    texts = [TEXT, "She said so. Mara left Oldhaven.", "Tom.", TEXT.replace("Mara", "Ada"), TEXT]
+    for answer, text in zip(extractor.pipe(texts), texts, strict=True):
+        alone = extractor(text)
+        assert answer == alone
+        found = [entity.score for entity in answer.entities]
+        assert found == pytest.approx([entity.score for entity in alone.entities], abs=1e-5)
+
+
+def test_probe_reads_the_same_sentences_around() -> None:
+    extractor = make_extractor(*READER)
+    found = extractor.predict(extractor.split(TEXT))
+    for number, prediction in enumerate(found):
+        (probe,) = extractor.probe(TEXT, only=number)
+        shown = [entity.score for entity in probe.layers[-1].found.entities]
+        assert shown == pytest.approx([entity.score for entity in prediction.found.entities], abs=1e-5)
+
+
+def test_windows_are_read_with_the_words_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    extractor = make_extractor(*READER, "encoder.context=2", "extraction.max_words=4", "extraction.overlap=1")
+    jobs: list[Job] = []
+
+    def note(given: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+        for job in given:
+            jobs.append(job)
+            yield job, [Annotation()] * len(job.windows)
+
+    monkeypatch.setattr(extractor, "_do", note)
+    words = Sentence(tuple("abcdefg"), around=Context(("y", "z"), ("h", "i")))
+    extractor.predict([words, Sentence(("m",))])
+    seen = {
+        "".join(one): around
+        for job in jobs
+        for one, around in zip(job.words, job.around or pytest.fail("there is none"), strict=True)
+    }
+    assert seen == {
+        "abcd": Context(("y", "z"), ("e", "f")),
+        "defg": Context(("b", "c"), ("h", "i")),
+        "m": Context(),
+    }

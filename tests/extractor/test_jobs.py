@@ -18,7 +18,7 @@ from relatum.models.build import build_model
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
-from relatum.types import Annotation, Entity, Relation, Span
+from relatum.types import Annotation, Context, Entity, Relation, Span
 
 
 def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int | None = None) -> tuple[Any, list[str]]:
@@ -61,7 +61,7 @@ def read_with_room_for(
     on_device: list[int] = []
 
     def score(_: Any, words: Any, *__: Any, around: Any) -> Any:
-        assert around is None or len(around) == len(words)
+        assert [words[-1] for words in words] == [one.before[0] for one in around]
         tried.append(len(words))
         if sum(on_device) + len(words) > n_sentences:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -79,7 +79,8 @@ def read_with_room_for(
     given = []
     for size in sizes:
         windows = [Window(next(numbers), Span(0, 3)) for _ in range(size)]
-        given.append(Job(windows, [("a", "b", str(one.sentence)) for one in windows], [(entity,)] * size))
+        around = [Context((str(one.sentence),)) for one in windows]
+        given.append(Job(windows, [("a", "b", str(one.sentence)) for one in windows], [(entity,)] * size, around))
     monkeypatch.setattr(jobs, "_score", score)
     monkeypatch.setattr(jobs, "_finish", finish)
     model: Any = SimpleNamespace(device=SimpleNamespace(type=device))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from relatum.web.limits import Limits
 from relatum.web.messages import ExtractResponse, HealthResponse, ModelsResponse, ProbeResponse
 from relatum.web.served import ServedModel
 
+from ..small_models import make_small_model
 from .conftest import make_extractor
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
@@ -420,3 +422,19 @@ def test_errors_that_are_meant_for_users_are_told(
 def test_limits_that_nothing_could_meet_are_refused(limits: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Limits(**limits)
+
+
+def test_sentences_of_requests_that_are_read_together_keep_their_own_neighbours() -> None:
+    extractor = Extractor(make_small_model("encoder.kind=huggingface", "encoder.context=6"), "# A card")
+    texts = [TEXT, TEXT.replace("Mara Ilves", "Ada"), "The ferry left Port Amsel on Tuesday, she said.", TEXT[::-1]]
+    served = ServedModel("small", extractor, Limits())
+    with TestClient(make_app([served], Limits())) as client, ThreadPoolExecutor(4) as pool:
+        posted = pool.map(lambda text: client.post("/extract", json={"text": text}).json()["results"], texts * 3)
+        for text, (found,) in zip(texts * 3, posted, strict=True):
+            wanted = expected(extractor, text)
+            assert wanted["entities"]
+            for key in ("entities", "relations"):
+                assert [one.pop("score") for one in found[key]] == pytest.approx(
+                    [one.pop("score") for one in wanted[key]], abs=1e-5
+                )
+            assert found == wanted
