@@ -200,14 +200,13 @@ def test_encoder_that_members_share_is_loaded_once_and_reads_once(
 def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Path) -> None:
     text = "Mara Ilves works for Tarn Shipping. The ferry left Port Amsel, she said. Tom lives in Oldhaven."
     models = [
-        make_model(1, "encoder.kind=huggingface", "encoder.store=name", *more)
-        for more in ((), ("encoder.context=2",), ("encoder.context=5",))
+        make_model(1, "encoder.kind=huggingface", "encoder.store=name", f"encoder.context={n}") for n in (0, 2, 5, 5)
     ]
     for number, model in enumerate(models):
         save_model(model, tmp_path / str(number))
-    ensemble = Extractor.from_pretrained([tmp_path / str(number) for number in range(3)], device="cpu")
+    ensemble = Extractor.from_pretrained([tmp_path / str(number) for number in range(4)], device="cpu")
     assert isinstance(ensemble, Ensemble)
-    assert len({id(member.encoder) for member in ensemble.members}) == 3
+    assert len({id(member.encoder) for member in ensemble.members}) == 3, "the last two share theirs"
     sentences = ensemble.split(text)
     assert [len(side) for side in sentences[1].around] == [5, 5]
     found = [one.found.entities for one in ensemble.predict(sentences)]

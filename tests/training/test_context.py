@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from relatum.cli.app import app
 from relatum.config import Config
+from relatum.encoders.base import EncoderOutput
 from relatum.encoders.cache import CachedEncoder
+from relatum.encoders.tuned import TunedEncoder
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model
 from relatum.training.batches import Batches, cut_long
@@ -51,27 +53,54 @@ def test_data_has_context_where_the_settings_ask_for_it(reader: Settings, small_
 
 
 @pytest.mark.parametrize("cache", ["memory", "none"])
-def test_batches_are_what_the_model_reads_with_context(start: Start, reader: Settings, cache: str) -> None:
+def test_batches_are_what_the_model_reads_with_context(
+    start: Start, reader: Settings, cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = reader(f"encoder.cache={cache}", "training.max_cells=100", "extraction.overlap=2")
     data, _ = start(config)
     model, _ = make_model(data, config, CPU)
     examples, remarks = cut_long(data.train, model.encoder, config)
     assert remarks, "some are in windows"
+    (window,) = (one.sentence for one in examples if one.id == "news-train-002#1[16:21]")
+    assert window.words == ("mouth", "on", "Tuesday", "morning", ".")
+    assert window.around == Context(("aground", "outside", "the", "harbour"), ("No", "one", "was", "hurt"))
     model = with_memory(model, examples)
     assert isinstance(model.encoder, CachedEncoder)
     assert read_ahead(model, examples, lambda: False, lambda _: None)
+    if cache == "memory":
+        monkeypatch.setattr(model.encoder, "_compute", lambda *_: pytest.fail("all has been read already"))
     model.network.eval()
     chosen = [index for index, one in enumerate(examples) if any(one.sentence.around)][:5]
     sentences = [examples[index].sentence for index in chosen]
     found, _ = Batches(model, examples).make(chosen)
     words, around = [one.words for one in sentences], [one.around for one in sentences]
-    wanted, alone = model.inputs(words, around=around), model.inputs(words)
+    wanted = model.inputs(words, around=around)
+    monkeypatch.undo()
+    alone = model.inputs(words)
     assert found.vectors is not None
     assert wanted.vectors is not None
     torch.testing.assert_close(found.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
     torch.testing.assert_close(found.attention_maps, wanted.attention_maps, rtol=1e-5, atol=2e-6)
     assert alone.vectors is not None
     assert not torch.allclose(found.vectors, alone.vectors, atol=1e-3)
+
+
+def test_tuned_encoder_learns_with_context(start: Start, reader: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = reader("encoder.tuning=full")
+    data, _ = start(config)
+    model, _ = make_model(data, config, CPU)
+    seen: list[Context] = []
+    learn = TunedEncoder.learn
+
+    def note(encoder: TunedEncoder, sentences: Sequence[Sequence[str]], around: Sequence[Context]) -> EncoderOutput:
+        seen.extend(around)
+        return learn(encoder, sentences, around)
+
+    monkeypatch.setattr(TunedEncoder, "learn", note)
+    short = [one for one in data.train if sum(map(len, one.sentence.words)) <= 60][:4]
+    Batches(model, short).make(range(4))
+    assert seen == [one.sentence.around for one in short]
+    assert any(map(any, seen))
 
 
 @pytest.mark.parametrize("tuning", ["frozen", "full"])

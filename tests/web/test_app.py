@@ -426,7 +426,7 @@ def test_limits_that_nothing_could_meet_are_refused(limits: dict[str, Any], mess
 
 def test_sentences_of_requests_that_are_read_together_keep_their_own_neighbours() -> None:
     extractor = Extractor(make_small_model("encoder.kind=huggingface", "encoder.context=6"), "# A card")
-    texts = [TEXT, TEXT.replace("Mara Ilves", "Ada"), "The ferry left Port Amsel on Tuesday, she said.", TEXT[::-1]]
+    texts = [TEXT.replace("Mara Ilves", "Ada"), "She said so. Mara left Oldhaven.", "Ada works for Tarn. She said so."]
     served = ServedModel("small", extractor, Limits())
     with TestClient(make_app([served], Limits())) as client, ThreadPoolExecutor(4) as pool:
         posted = pool.map(lambda text: client.post("/extract", json={"text": text}).json()["results"], texts * 3)
