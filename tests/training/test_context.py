@@ -52,6 +52,13 @@ def test_data_has_context_where_the_settings_ask_for_it(reader: Settings, small_
     assert [one.sentence.around for one in loaded] == [one.sentence.around for one in data.dev]
 
 
+def test_data_without_neighbours_is_remarked_on(reader: Settings, small_corpus: Path) -> None:
+    remark = "encoder.context: no text of train has several sentences, so there is nothing to read around them"
+    assert remark not in load_training_data(small_corpus, reader()).remarks
+    assert remark in load_training_data(small_corpus, reader("text.sentences=none")).remarks
+    assert remark not in load_training_data(small_corpus, reader("text.sentences=none", "encoder.context=0")).remarks
+
+
 @pytest.mark.parametrize("cache", ["memory", "none"])
 def test_batches_are_what_the_model_reads_with_context(
     start: Start, reader: Settings, cache: str, monkeypatch: pytest.MonkeyPatch
