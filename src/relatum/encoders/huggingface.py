@@ -149,21 +149,16 @@ class HuggingFaceEncoder:
             begun.run()
             return EncoderOutput(begun.vectors, begun.maps)
         pieces, owners = self._batch(sentences, around)
-        read, attention = self._read(pieces, owners > _NO_PIECE)
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
-        members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).to(read.dtype)
+        members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).float()
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
-        maps = None
-        if attention is not None:
-            attending = share if self._config.attention_pooling == "mean" else members
-            to_words = (attention.flatten(1, 2) @ members.mT).unflatten(1, attention.shape[1:3])
-            to_words = to_words.permute(0, 2, 3, 1)  # (batch, pieces, words, maps)
-            maps = (attending @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
-            if self._config.attention_scale == "root":
-                maps = root(maps)
+        attending = share if self._config.attention_pooling == "mean" else members
+        read, maps = self._read(pieces, owners > _NO_PIECE, attending, members)
+        if maps is not None and self._config.attention_scale == "root":
+            maps = root(maps)
         if self._config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
-        return EncoderOutput(share @ read, maps)
+        return EncoderOutput(share.to(read.dtype) @ read, maps)
 
     def begin(
         self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
@@ -189,29 +184,23 @@ class HuggingFaceEncoder:
             self._want_maps,
         )
 
-    def _read(self, pieces: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(batch, pieces, width) and (batch, maps, pieces, pieces): what the layers say of pieces."""
-        n_heads, n_kept = self._backbone.n_attention_heads, self._config.n_layers
+    def _read(self, pieces: Tensor, mask: Tensor, attending: Tensor, members: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(batch, pieces, width) and (batch, words, words, maps): what the layers say of pieces, and of words.
+
+        Attention is pooled layer by layer: that between the pieces of all layers would be the largest thing in memory.
+        """
+        n_kept = self._config.n_layers
         states: list[Tensor] = []
-        apart: list[Tensor] = []
+        maps: list[Tensor] = []
         total: Tensor | None = None
-        attention: Tensor | None = None
         for i, layer in enumerate(self._layers(pieces, mask)):
             if self._config.mixing == "learned":
                 states.append(layer.hidden)
             elif i > self._backbone.n_layers - n_kept:
                 total = layer.hidden if total is None else total + layer.hidden
             if self._want_maps and layer.attention is not None:
-                if torch.is_grad_enabled():  # to write into a part of a tensor would be undone at a high price
-                    apart.append(layer.attention)
-                    continue
-                if attention is None:
-                    n_batch, n_pieces = pieces.shape
-                    attention = layer.attention.new_empty(n_batch, self.n_attention_maps, n_pieces, n_pieces)
-                attention[:, (i - 1) * n_heads : i * n_heads] = layer.attention
-        if apart:
-            attention = torch.cat(apart, 1)
-        return torch.cat(states, -1) if total is None else total / n_kept, attention
+                maps.append(_pool(layer.attention, attending, members))
+        return torch.cat(states, -1) if total is None else total / n_kept, torch.cat(maps, -1) if maps else None
 
     def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
         return self._backbone.outputs(pieces, mask, self._want_maps)
@@ -266,6 +255,14 @@ class HuggingFaceEncoder:
                 f"a sentence of {n_pieces} pieces is longer than the encoder can read ({self.max_pieces}); "
                 "read it in windows"
             )
+
+
+def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:
+    """(batch, words, words, heads) of (batch, heads, pieces, pieces), given two (batch, words, pieces)."""
+    to_words = (attention.flatten(1, 2) @ members.to(attention.dtype).mT).unflatten(1, attention.shape[1:3])
+    to_words = to_words.permute(0, 2, 3, 1)  # (batch, pieces, words, heads)
+    maps: Tensor = (attending.to(attention.dtype) @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
+    return maps
 
 
 def _share(before: Sequence[int], after: Sequence[int], room: int) -> tuple[int, int]:
