@@ -76,15 +76,16 @@ def byte_level() -> Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Makes the folder of a small random model of a kind, once."""
+def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes the folder of a small random model of a kind, of other sizes where they are given, once."""
     made: dict[str, Path] = {}
 
-    def make(kind: str) -> Path:
-        if kind not in made:
+    def make(kind: str, **sizes: int) -> Path:
+        name = "-".join((kind, *(f"{key}-{value}" for key, value in sizes.items())))
+        if name not in made:
             folder = tmp_path_factory.mktemp(kind)
             torch.manual_seed(5)
-            config = transformers.AutoConfig.for_model(kind, **{**_SMALL, **CONFIGS[kind]})
+            config = transformers.AutoConfig.for_model(kind, **{**_SMALL, **CONFIGS[kind], **sizes})
             model: Any = transformers.AutoModel.from_config(config)
             for parameter in model.parameters():
                 parameter.data += 0.3 * torch.randn_like(parameter)
@@ -92,7 +93,7 @@ def make_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
             described = json.loads((folder / "config.json").read_text())
             assert described["model_type"] == kind
             (byte_level() if kind == "roberta" else wordpiece()).save(str(folder / "tokenizer.json"))
-            made[kind] = folder
-        return made[kind]
+            made[name] = folder
+        return made[name]
 
     return make

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,22 @@ def test_hash_is_of_all_settings_but_the_seed_and_what_changes_no_number() -> No
 
     assert key() == key("training.seed=7", "encoder.store=name", "encoder.cache=disk")
     assert len({key(), key("model.width=40"), key(data="abd"), key(with_test=False)}) == 4
+
+
+def test_encoders_side_by_side_are_known_by_their_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, weights in (("one", b"1"), ("other", b"2"), ("copy", b"2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(weights)
+    monkeypatch.chdir(tmp_path)
+
+    def record(*beside: str) -> dict[str, Any]:
+        settings = settings_record(load_config(None, ["encoder.name=./one", f"encoder.beside={json.dumps(beside)}"]))
+        return dict(settings["encoder"])
+
+    assert record("./other") == record(str(tmp_path / "copy"))
+    assert record("./other") != record() != record("mpnet-base")
+    assert record("mpnet-base")["beside"] == ["mpnet-base"]
+    assert record()["beside"] == Config().to_dict()["encoder"]["beside"], "or older runs would not be known"
 
 
 def test_settings_that_were_not_known_count_only_where_they_differ_from_the_default() -> None:

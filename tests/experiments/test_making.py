@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from relatum.config import load_config
 from relatum.errors import RelatumError
 from relatum.experiments.corpora import Places
 from relatum.experiments.making import Made, make_tables, plan_table
+from relatum.experiments.record import encoder_title
 from relatum.experiments.selection import Request
 from relatum.training.folder import RunFolder
 from relatum.training.runs import parallel
@@ -280,6 +282,29 @@ def test_encoder_that_cannot_be_had_does_not_lose_other_rows(news: Path, tmp_pat
     assert rows(made)["default"]["status"] == "complete"
     assert rows(made)["encoder-mpnet-base"]["status"] == "needs"
     assert "relatum encoder fetch mpnet-base" in rows(made)["encoder-mpnet-base"]["message"]
+
+
+def test_encoder_beside_another_that_cannot_be_had_is_told_before_anything_is_run(news: Path, tmp_path: Path) -> None:
+    overrides = (*(one for one in TINY if not one.startswith("encoder")), 'encoder.beside=["mpnet-base"]')
+    os.environ["RELATUM_CACHE"] = str(tmp_path / "cache")
+    try:
+        with pytest.raises(RelatumError, match="relatum encoder fetch mpnet-base"):
+            make(request(2, news, rows=("default",), overrides=overrides), tmp_path)
+    finally:
+        del os.environ["RELATUM_CACHE"]
+
+
+def test_titles_name_all_encoders() -> None:
+    titles = [
+        encoder_title(load_config(None, settings).encoder)
+        for settings in (
+            ["encoder.kind=none"],
+            ["encoder.name=some/bert/"],
+            ["encoder.name=some/bert", 'encoder.beside=["./other"]'],
+            ["encoder.name=some/bert", "encoder.tuning=lora"],
+        )
+    ]
+    assert titles == ["none", "bert", "bert and other", "bert, tuned (lora)"]
 
 
 def test_table_of_encoders_has_rows_for_those_that_are_named(news: Path, tmp_path: Path) -> None:

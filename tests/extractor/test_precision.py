@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.encoders.stacked import StackedEncoder
 from relatum.extractor import precision
 from relatum.extractor.precision import Precision, set_precision
 from relatum.models.model import Model
@@ -35,3 +36,7 @@ def test_encoder_has_split_products_where_that_is_faster(
     model = SimpleNamespace(network=SimpleNamespace(layers=[]), encoder=encoder, device=torch.device(device))
     set_precision(cast("Model", model), name)
     assert encoder.is_split == expected
+    beside = [Recorded(), Recorded()]
+    model.encoder = StackedEncoder(beside)
+    set_precision(cast("Model", model), name)
+    assert [one.is_split for one in beside] == [expected, expected]

@@ -75,8 +75,11 @@ def make_encoder_folder(folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def make_encoder_model(schema: Schema, folder: Path, store: str) -> Model:
-    config = load_config(None, (*SMALL, f"encoder.name={folder}", f"encoder.store={store}", "encoder.n_layers=2"))
+def make_encoder_model(schema: Schema, folder: Path, store: str, *beside: Path) -> Model:
+    names = f"encoder.beside={json.dumps([str(one) for one in beside])}"
+    config = load_config(
+        None, (*SMALL, f"encoder.name={folder}", f"encoder.store={store}", "encoder.n_layers=2", names)
+    )
     torch.manual_seed(1)
     return build_model(config, schema, load_encoder(config.encoder, True), None, "amrstw")
 
@@ -200,6 +203,61 @@ def test_encoder_travels_inside_or_is_found_by_name(
     assert loaded.encoder is not None
     # A new encoder of the same files: the first has lost its own.
     assert_same_outputs(model, loaded, sentences)
+
+
+@pytest.mark.parametrize("store", ["inside", "name"])
+def test_encoders_side_by_side_travel_like_one(
+    schema: Schema, tmp_path: Path, sentences: list[list[str]], store: str
+) -> None:
+    folders = [make_encoder_folder(tmp_path / f"bert-{seed}", seed) for seed in range(3)]
+    model = make_encoder_model(schema, folders[0], store, *folders[1:])
+    save_model(model, tmp_path / "one")
+    save_model(load_model(tmp_path / "one"), tmp_path / "two", before=tmp_path / "one")
+    inside = [tmp_path / "two" / name for name in ("encoder", "encoder-2", "encoder-3")]
+    assert [place.exists() for place in inside] == [store == "inside"] * 3
+    assert_same_outputs(model, load_model(tmp_path / "two"), sentences)
+    if store == "inside":
+        weights = [
+            folder / name / "model.safetensors"
+            for folder in (tmp_path / "one", tmp_path / "two")
+            for name in ("encoder", "encoder-3")
+        ]
+        assert weights[1].samefile(weights[3]), "it is not copied again and again"
+        assert not weights[0].samefile(weights[1])
+    # One that is another by now is named, whichever it is.
+    other = (inside if store == "inside" else folders)[2]
+    shutil.copyfile(folders[0] / "model.safetensors", other / "new")
+    (other / "new").replace(other / "model.safetensors")  # not into the file: it may be that of another model, too
+    with pytest.raises(RelatumError, match="sha256") as caught:
+        load_model(tmp_path / "two")
+    assert str(caught.value).startswith(f"{other}: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: record.pop("beside"), "found 0 encoders in 'beside', expected 1; copy the whole model"),
+        (lambda record: record["beside"].clear(), "found 0 encoders in 'beside', expected 1; copy the whole model"),
+        (lambda record: record.update(beside=["x"]), "found str as entry 1 of 'beside', expected dict; copy the whole"),
+        (lambda record: record["beside"][0].pop("name"), "found no 'name', expected str; copy the whole model"),
+    ],
+)
+def test_records_of_encoders_side_by_side_must_be_complete(
+    schema: Schema, tmp_path: Path, change: Callable[[Any], None], message: str
+) -> None:
+    folders = [make_encoder_folder(tmp_path / f"bert-{seed}", seed) for seed in range(2)]
+    save_model(make_encoder_model(schema, folders[0], "inside", folders[1]), tmp_path / "model")
+    edit(tmp_path / "model" / "config.json", change)
+    with pytest.raises(RelatumError, match=message):
+        load_model(tmp_path / "model")
+
+
+def test_encoder_inside_that_is_gone_is_named(schema: Schema, tmp_path: Path) -> None:
+    folders = [make_encoder_folder(tmp_path / f"bert-{seed}", seed) for seed in range(2)]
+    save_model(make_encoder_model(schema, folders[0], "inside", folders[1]), tmp_path / "model")
+    shutil.rmtree(tmp_path / "model" / "encoder-2")
+    with pytest.raises(RelatumError, match="encoder-2: the model's encoder is not there; copy the whole model again"):
+        load_model(tmp_path / "model")
 
 
 def test_encoder_stored_inside_can_be_saved_again(schema: Schema, tmp_path: Path, sentences: list[list[str]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -77,10 +78,14 @@ def small_corpus(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random BERT that cuts words into letters and reads at most 62 of them."""
+    return make_bert(tmp_path_factory.mktemp("bert"))
+
+
+def make_bert(folder: Path, **sizes: int) -> Path:
+    """Such a BERT in a folder; of other sizes where they are given."""
     import transformers
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    folder = tmp_path_factory.mktemp("bert")
     letters = [chr(code) for code in range(33, 127)]
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters)]
     tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
@@ -91,14 +96,14 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(5)
-    config = transformers.BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=64,
-    )
+    usual = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 20,
+        "max_position_embeddings": 64,
+    }
+    config: Any = transformers.AutoConfig.for_model("bert", vocab_size=len(pieces), **{**usual, **sizes})
     transformers.BertModel(config, add_pooling_layer=False).save_pretrained(folder)
     return folder
 

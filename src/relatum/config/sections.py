@@ -108,8 +108,15 @@ class EncoderConfig(Section):
         description="The encoder: one that comes with relatum or was fetched (relatum encoder), a folder, or a name on "
         "the model hub.",
     )
+    beside: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+        default=(),
+        description="Other Hugging Face encoders, named like the first, whose vectors and attention maps stand beside "
+        "its own.",
+    )
     n_layers: Positive = Field(
-        default=4, description="How many of its last layers are averaged into the vector of a piece."
+        default=4,
+        description="How many of its last layers are averaged into the vector of a piece; of one beside it that has "
+        "fewer, all.",
     )
     mixing: Literal["mean", "learned"] = Field(
         default="mean",
@@ -170,6 +177,11 @@ class EncoderConfig(Section):
         description="Whether the layers of a tuned encoder are computed again for their gradients, which takes a third "
         "more time and a fraction of the memory.",
     )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of all encoders; none where there is none."""
+        return () if self.kind == "none" else (self.name, *self.beside)
 
 
 class WordsConfig(Section):
@@ -458,8 +470,19 @@ class Config(Section):
             raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
         if self.encoder.context and self.encoder.kind != "huggingface":
             raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {self.encoder.context}')
+        if self.encoder.beside:
+            self._check_beside()
         if table.kind == "none" and self.model.entity_source == "diagonal":
             raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
         if self.training.dev == "train" and self.training.patience is not None:
             raise ValueError('no training.patience, as training.dev is "train" and nothing is scored on the way')
         return self
+
+    def _check_beside(self) -> None:
+        """Encoders that stand side by side are of one kind, and only read."""
+        encoder = self.encoder
+        for key, wanted in (("kind", "huggingface"), ("tuning", "frozen"), ("mixing", "mean")):
+            if getattr(encoder, key) != wanted:
+                raise ValueError(f'an encoder.{key} "{wanted}", as encoder.beside names other encoders')
+        if encoder.name in encoder.beside:
+            raise ValueError(f"encoders in encoder.beside that are not the first one, {encoder.name}, once more")

@@ -46,7 +46,10 @@ class HuggingFaceEncoder:
         want_maps: bool,
         folder: Path,
         adapters: Path | None = None,
+        or_all: bool = False,
     ) -> None:
+        if or_all:
+            config = config.model_copy(update={"n_layers": min(config.n_layers, backbone.n_layers)})
         if config.mixing == "mean" and config.n_layers > backbone.n_layers:
             raise RelatumError(
                 f"encoder.n_layers asks for the last {config.n_layers} layers, but {folder} has only "
@@ -63,11 +66,17 @@ class HuggingFaceEncoder:
 
     @classmethod
     def load(
-        cls, folder: Path, config: EncoderConfig, want_maps: bool = True, adapters: Path | None = None
+        cls,
+        folder: Path,
+        config: EncoderConfig,
+        want_maps: bool = True,
+        adapters: Path | None = None,
+        or_all: bool = False,
     ) -> HuggingFaceEncoder:
         """The encoder of a folder with config.json, safetensors and a tokenizer; without maps it is faster.
 
-        Adapters are made part of its weights.
+        Adapters are made part of its weights. With `or_all`, all of its layers are averaged where it has fewer than
+        the settings say.
         """
         path = folder / "config.json"
         try:
@@ -83,7 +92,7 @@ class HuggingFaceEncoder:
             from relatum.encoders.automodel import load_automodel  # transformers takes seconds to import
 
             backbone = load_automodel(folder, want_maps, changes)
-        return cls(backbone, PieceTokenizer.load(folder), config, want_maps, folder, adapters)
+        return cls(backbone, PieceTokenizer.load(folder), config, want_maps, folder, adapters, or_all)
 
     @property
     def width(self) -> int:
@@ -187,7 +196,8 @@ class HuggingFaceEncoder:
     def _read(self, pieces: Tensor, mask: Tensor, attending: Tensor, members: Tensor) -> tuple[Tensor, Tensor | None]:
         """(batch, pieces, width) and (batch, words, words, maps): what the layers say of pieces, and of words.
 
-        Attention is pooled layer by layer: that between the pieces of all layers would be the largest thing in memory.
+        Attention is pooled layer by layer: a tensor of that between the pieces of all layers would be the largest thing
+        in memory. (Of our own BERT only one layer's is there at a time; the `transformers` library hands over all.)
         """
         n_kept = self._config.n_layers
         states: list[Tensor] = []

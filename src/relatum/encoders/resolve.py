@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,23 +67,44 @@ def _stored(name: str) -> Path | None:
 
 
 def load_encoder(
-    config: EncoderConfig, want_maps: bool, folder: Path | None = None, adapters: Path | None = None
+    config: EncoderConfig, want_maps: bool, folders: Sequence[Path] = (), adapters: Path | None = None
 ) -> TextEncoder | None:
     """The encoder that a configuration asks for, frozen and on the CPU; None where it asks for none.
 
-    It is read from `folder` where one is given, such as that of a model which holds its encoder. Adapters of a folder
-    are made part of it.
+    It, and those beside it, are read from `folders` where these are given, such as those of a model which holds its
+    encoder. Adapters of a folder are made part of it.
     """
     if config.kind == "none":
         return None
-    folder = folder or find_encoder(config.name)
+    folders = folders or _find_all(config.names)
+    folder, *others = folders
     if config.kind == "elmo":
         from relatum.encoders.elmo import ElmoEncoder
 
         return ElmoEncoder.load(folder, config.mixing)
     from relatum.encoders.huggingface import HuggingFaceEncoder
 
-    return HuggingFaceEncoder.load(folder, config, want_maps, adapters)
+    first = HuggingFaceEncoder.load(folder, config, want_maps, adapters)
+    if not others:
+        return first
+    from relatum.encoders.stacked import StackedEncoder
+
+    return StackedEncoder(
+        [first, *(HuggingFaceEncoder.load(other, config, want_maps, or_all=True) for other in others)]
+    )
+
+
+def _find_all(names: Sequence[str]) -> list[Path]:
+    """The folders of encoders, each of which must be another."""
+    folders = list(map(find_encoder, names))
+    places = [folder.resolve() for folder in folders]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            twin = names[places.index(place)]
+            raise RelatumError(
+                f"encoder.beside: {names[number]!r} is the encoder {twin!r} under another name; name each of them once"
+            )
+    return folders
 
 
 def _download(name: str) -> Path:
@@ -104,6 +126,6 @@ def _download(name: str) -> Path:
 def _known() -> str:
     shipped = sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
     return (
-        f"encoder.name takes a folder, a name on the model hub, or {' or '.join(shipped)}, which needs no network; "
-        f"'relatum encoder fetch' gets {fetchable_names()} without the model hub."
+        f"encoder.name and encoder.beside take a folder, a name on the model hub, or {' or '.join(shipped)}, which "
+        f"needs no network; 'relatum encoder fetch' gets {fetchable_names()} without the model hub."
     )

@@ -27,12 +27,18 @@ def settings_record(config: Config) -> dict[str, Any]:
     del record["training"]["seed"]
     for key in _WITHOUT_SAY:
         del record["encoder"][key]
-    folder = None if config.encoder.kind == "none" else named_folder(config.encoder.name)
-    if folder is not None:
-        record["encoder"]["name"] = weights_hash(folder)
+    if config.encoder.kind != "none":
+        name, *beside = map(_known, config.encoder.names)
+        record["encoder"] |= {"name": name, "beside": beside}
     if config.words.path is not None and expand_user(config.words.path).is_file():
         record["words"]["path"] = _words_hash(expand_user(config.words.path))
     return record
+
+
+def _known(encoder: str) -> str:
+    """An encoder's name, or the hash of its weights where it is named by its folder."""
+    folder = named_folder(encoder)
+    return encoder if folder is None else weights_hash(folder)
 
 
 def settings_hash(record: Mapping[str, Any], fingerprint: str, with_test: bool) -> str:

@@ -174,9 +174,7 @@ def _without_home(setting: str, request: Request) -> str:
 
 def encoder_title(config: EncoderConfig) -> str:
     """An encoder in a few words."""
-    if config.kind == "none":
-        return "none"
-    name = config.name.rstrip("/").rpartition("/")[2]
+    name = " and ".join(name.rstrip("/").rpartition("/")[2] for name in config.names) or "none"
     return name if config.tuning == "frozen" else f"{name}, tuned ({config.tuning})"
 
 

@@ -89,17 +89,16 @@ def find_encoders(rows: Sequence[PlannedRow], say: Callable[[str], None]) -> dic
     needs: dict[Path, str] = {}
     for row in rows:
         config = row.plan.config.encoder
-        if config.kind == "none" or len(row.complete) == len(row.wanted):
-            continue
-        if config.name not in found and config.name not in missing:
-            try:
-                find_encoder(config.name)
-                found.add(config.name)
-            except RelatumError as error:
-                missing[config.name] = str(error)
-                say(str(error))
-        if config.name in missing:
-            needs[row.folder.path] = missing[config.name]
+        for name in config.names if len(row.complete) < len(row.wanted) else ():
+            if name not in found and name not in missing:
+                try:
+                    find_encoder(name)
+                    found.add(name)
+                except RelatumError as error:
+                    missing[name] = str(error)
+                    say(str(error))
+            if name in missing:
+                needs[row.folder.path] = missing[name]
     return needs
 
 

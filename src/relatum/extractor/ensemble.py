@@ -29,8 +29,8 @@ class Ensemble(Extractor):
 
     They must have the same labels, and the same settings of text, tagging and decoding; encoders and sizes may differ.
     All other settings are the first one's, but batches and windows are small enough for each. An encoder that several
-    of them have reads once for all. Scores are the means', as the networks give them: what calibrates a member does not
-    calibrate the ensemble.
+    of them have, or the same ones side by side, reads once for all. Scores are the means', as the networks give them:
+    what calibrates a member does not calibrate the ensemble.
     """
 
     def __init__(

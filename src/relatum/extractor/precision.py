@@ -8,6 +8,7 @@ import torch
 
 from relatum.encoders.frozen import can_split
 from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.encoders.stacked import StackedEncoder
 from relatum.errors import ConfigError
 from relatum.models.model import Model
 
@@ -36,5 +37,9 @@ def set_precision(model: Model, precision: Precision) -> None:
             for part in (layer.pairing, layer.table_encoder):
                 if part is not None:
                     part.to(torch.bfloat16)
-        if isinstance(model.encoder, HuggingFaceEncoder) and model.device.type == "cpu" and can_split():
+        if (
+            isinstance(model.encoder, HuggingFaceEncoder | StackedEncoder)
+            and model.device.type == "cpu"
+            and can_split()
+        ):
             model.encoder.split_products()

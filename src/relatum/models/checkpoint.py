@@ -16,10 +16,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from relatum._version import __version__
+from relatum.config import Config
 from relatum.data.atomic import new_folder, replacing_file
 from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash, files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
+from relatum.encoders.stacked import StackedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
@@ -65,6 +67,7 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
             "relatum_version": __version__,
             "config": model.config.to_dict(),
             "encoder": _save_encoder(model, folder, before),
+            **_save_beside(model, folder, before),
             "characters": None if model.characters is None else list(model.characters.entries),
             "weights_sha256": file_hash(folder / WEIGHTS),
         }
@@ -86,8 +89,9 @@ def load_model(path: Path, device: torch.device | str = "cpu") -> Model:
     config, encoder = record.config, None
     if record.encoder is not None:
         want_maps = config.table.attention_maps and config.table.kind != "none"
-        folder, adapters = _find_encoder(record.encoder, path), _find_adapters(record, path)
-        encoder = load_encoder(config.encoder, want_maps, folder, adapters)
+        all_of = zip((record.encoder, *record.beside), _inside_names(config), strict=True)
+        folders = [_find_encoder(one, path, path / inside) for one, inside in all_of]
+        encoder = load_encoder(config.encoder, want_maps, folders, _find_adapters(record, path))
     try:
         model = build_model(config, schema, encoder, words, record.characters)
     except ConfigError as error:
@@ -169,14 +173,42 @@ def _save_encoder(model: Model, folder: Path, before: Path | None) -> dict[str, 
         source = folder / ENCODER
         source.mkdir()
         encoder.save(source, dtype)
-    elif inside:
-        (folder / ENCODER).mkdir()
-        for file in encoder_files(source):
-            _link_or_copy(None if before is None else before / ENCODER / file.name, file, folder / ENCODER / file.name)
-    elif (named := named_folder(name)) is not None:
+        return _describe(source, name, inside)
+    if inside:
+        _copy_encoder(source, folder, before, ENCODER)
+    return {**_describe(source, name, inside), **adapters}
+
+
+def _save_beside(model: Model, folder: Path, before: Path | None) -> dict[str, Any]:
+    """The same of the encoders beside the first, where there are any."""
+    encoder, config = model.encoder, model.config.encoder
+    if not isinstance(encoder, StackedEncoder):
+        return {}
+    inside, records = config.store == "inside", []
+    for one, name, its_folder in zip(encoder.encoders[1:], config.beside, _inside_names(model.config)[1:], strict=True):
+        if inside:
+            _copy_encoder(one.folder, folder, before, its_folder)
+        records.append(_describe(one.folder, name, inside))
+    return {"beside": records}
+
+
+def _inside_names(config: Config) -> list[str]:
+    """The folders of encoders that are stored inside: that of the first, and those of the ones beside it."""
+    return [ENCODER, *(f"{ENCODER}-{number}" for number in range(2, len(config.encoder.beside) + 2))]
+
+
+def _copy_encoder(source: Path, folder: Path, before: Path | None, name: str) -> None:
+    (folder / name).mkdir()
+    for file in encoder_files(source):
+        _link_or_copy(None if before is None else before / name / file.name, file, folder / name / file.name)
+
+
+def _describe(source: Path, name: str, inside: bool) -> dict[str, Any]:
+    """By what the encoder of a folder is known again, and where it is looked for."""
+    named = None if inside else named_folder(name)
+    if named is not None:
         name = str(named.absolute())  # it is looked for from wherever the model is used
-    hashes = {"sha256": weights_hash(source), "files_sha256": files_hash(source), **adapters}
-    return {"name": name, **hashes, "inside": inside}
+    return {"name": name, "sha256": weights_hash(source), "files_sha256": files_hash(source), "inside": inside}
 
 
 def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
@@ -191,14 +223,16 @@ def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _find_encoder(record: EncoderRecord, path: Path) -> Path:
-    """The folder of the model's encoder, which must be the very one it was trained with."""
+def _find_encoder(record: EncoderRecord, path: Path, inside: Path) -> Path:
+    """The folder of an encoder of the model in `path`, which must be the very one it was trained with."""
+    if record.inside and not inside.is_dir():
+        raise RelatumError(f"{inside}: the model's encoder is not there; {CURE}")
     if record.inside:
-        folder = path / ENCODER
+        folder = inside
     elif Path(record.name).is_absolute() and not Path(record.name).is_dir():
         raise RelatumError(
             f"{path}: the model was trained with the encoder in the folder {record.name}, which is not there; put it "
-            f'back, or write where it is now into {path / "config.json"} ("name" of "encoder")'
+            f'back, or write where it is now into {path / "config.json"} (the "name" that has this path)'
         )
     else:
         folder = find_encoder(record.name)

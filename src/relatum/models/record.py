@@ -45,6 +45,8 @@ class ModelRecord:
     """None in models that were made before it was written."""
     calibration: Calibration | None = None
     """None in models whose scores are their own."""
+    beside: tuple[EncoderRecord, ...] = ()
+    """Encoders beside the first."""
 
     @classmethod
     def read(cls, path: Path) -> ModelRecord:
@@ -61,19 +63,36 @@ class ModelRecord:
             raise ConfigError(f"{path}: {error}\n{CURE}") from None
         encoder = _value(path, record, "encoder", dict, NoneType)
         if encoder is not None:
-            kinds = {"name": str, "sha256": str, "inside": bool}
-            kinds |= {key: str for key in ("files_sha256", "adapters_sha256") if key in encoder}
-            encoder = EncoderRecord(**{key: _value(path, encoder, key, kind) for key, kind in kinds.items()})
+            encoder = _read_encoder(path, encoder)
+        beside = _read_beside(path, record, len(config.encoder.beside))
         characters = _value(path, record, "characters", list, NoneType) or ()
         check_entries(path, characters)
         sha256 = _value(path, record, "weights_sha256", str) if "weights_sha256" in record else None
         calibration = _read_calibration(path, record) if "calibration" in record else None
-        return cls(config, encoder, tuple(characters), sha256, calibration)
+        return cls(config, encoder, tuple(characters), sha256, calibration, beside)
 
 
 def calibration_record(calibration: Calibration) -> dict[str, dict[str, float]]:
     """A calibration as it stands in config.json."""
     return asdict(calibration)
+
+
+def _read_encoder(path: Path, record: dict[str, Any]) -> EncoderRecord:
+    kinds = {"name": str, "sha256": str, "inside": bool}
+    kinds |= {key: str for key in ("files_sha256", "adapters_sha256") if key in record}
+    return EncoderRecord(**{key: _value(path, record, key, kind) for key, kind in kinds.items()})
+
+
+def _read_beside(path: Path, record: dict[str, Any], expected: int) -> tuple[EncoderRecord, ...]:
+    found = _value(path, record, "beside", list) if "beside" in record else []
+    if len(found) != expected:
+        raise RelatumError(f"{path}: found {len(found)} encoders in 'beside', expected {expected}; {CURE}")
+    for place, one in enumerate(found, 1):
+        if not isinstance(one, dict):
+            raise RelatumError(
+                f"{path}: found {type(one).__name__} as entry {place} of 'beside', expected dict; {CURE}"
+            )
+    return tuple(_read_encoder(path, one) for one in found)
 
 
 def _read_calibration(path: Path, record: dict[str, Any]) -> Calibration:

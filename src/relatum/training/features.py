@@ -49,7 +49,7 @@ def read_ahead(
     encoder, settings = model.encoder, model.config.extraction
     if not isinstance(encoder, CachedEncoder) or model.config.encoder.cache == "none":
         return True
-    say(f"reading {len(examples):,} training sentences with {model.config.encoder.name}")
+    say(f"reading {len(examples):,} training sentences with {' and '.join(model.config.encoder.names)}")
     n_read, last = 0, time.monotonic()
     lengths = [len(example.sentence) for example in examples]
     for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):

@@ -33,14 +33,20 @@ def set_up_device(device: torch.device) -> None:
 def with_absolute_paths(config: Config) -> Config:
     """The same settings for a program that is started in another directory."""
     encoder, words = config.encoder, config.words
-    folder = None if encoder.kind == "none" else named_folder(encoder.name)
-    if folder is not None:
-        encoder = encoder.model_copy(update={"name": str(folder.absolute())})
+    if encoder.kind != "none":
+        name, *beside = map(_absolute, encoder.names)
+        encoder = encoder.model_copy(update={"name": name, "beside": tuple(beside)})
     if encoder.cache_path is not None:
         encoder = encoder.model_copy(update={"cache_path": str(expand_user(encoder.cache_path).absolute())})
     if words.path is not None:
         words = words.model_copy(update={"path": str(expand_user(words.path).absolute())})
     return config.model_copy(update={"encoder": encoder, "words": words})
+
+
+def _absolute(encoder: str) -> str:
+    """The name of an encoder; where it is a folder, its whole path."""
+    folder = named_folder(encoder)
+    return encoder if folder is None else str(folder.absolute())
 
 
 def make_model(data: TrainingData, config: Config, device: torch.device) -> tuple[Model, list[str]]:

@@ -72,7 +72,7 @@ class ServedModel:
             "relation_types": [one.name for one in schema.relation_types],
             "n_layers": config.model.n_layers,
             "n_attention_heads": config.sequence.n_attention_heads,
-            "encoder": config.encoder.name if config.encoder.kind != "none" else "none",
+            "encoder": " and ".join(config.encoder.names) or "none",
             "card": self.extractor.card,
         }
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from relatum.encoders.base import TextEncoder
 from relatum.encoders.huggingface import HuggingFaceEncoder
+from relatum.encoders.stacked import StackedEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, OnProgress
 from relatum.models.model import Model
@@ -99,16 +101,26 @@ def find_heads(model: Model) -> tuple[Head, ...]:
         n_steps = len(model.network.layers) * model.network.n_rounds
         numbers = range(1, config.sequence.n_attention_heads + 1)
         heads += [Head(False, layer, number) for layer in range(1, n_steps + 1) for number in numbers]
-    encoder = model.encoder
-    if encoder is not None and model.reads_attention_maps and encoder.n_attention_maps:
-        n_heads = encoder.n_attention_heads if isinstance(encoder, HuggingFaceEncoder) else encoder.n_attention_maps
-        places = (divmod(place, n_heads) for place in range(encoder.n_attention_maps))
-        heads += [Head(True, layer + 1, number + 1) for layer, number in places]
+    if model.encoder is not None and model.reads_attention_maps:
+        heads += _find_heads_of(model.encoder)
     if not heads:
         raise RelatumError(
             "the model has no attention to look at: it has no sequence encoder, and its table reads none of an encoder"
         )
     return tuple(heads)
+
+
+def _find_heads_of(encoder: TextEncoder) -> list[Head]:
+    """Those of an encoder; layers of encoders that stand side by side are counted on from one to the next."""
+    each = encoder.encoders if isinstance(encoder, StackedEncoder) else (encoder,)
+    heads: list[Head] = []
+    below = 0
+    for one in each:
+        n_heads = one.n_attention_heads if isinstance(one, HuggingFaceEncoder) else one.n_attention_maps
+        n_layers = one.n_attention_maps // n_heads if n_heads else 0
+        heads += [Head(True, below + layer + 1, number + 1) for layer in range(n_layers) for number in range(n_heads)]
+        below += n_layers
+    return heads
 
 
 def is_table_guided(model: Model) -> bool:

@@ -30,7 +30,8 @@ def make_card(
     """The card as Markdown; `scores` are by part, as far as they and what they are worth are known."""
     schema = data.schema
     changed = [key for key in list_keys(config) if key.value != key.default]
-    encoder = f"`{config.encoder.name}` ({_TUNING[config.encoder.tuning]})" if config.encoder.kind != "none" else "none"
+    names = " and ".join(f"`{name}`" for name in config.encoder.names)
+    encoder = f"{names} ({_TUNING[config.encoder.tuning]})" if names else "none"
     return "\n".join(
         [
             f"# A model for {', '.join(schema.relation_names) or 'entities'}",
