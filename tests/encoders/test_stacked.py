@@ -114,7 +114,9 @@ def test_one_encoder_under_two_names_is_refused(make_model: MakeModel, monkeypat
     folder = make_model("bert")
     monkeypatch.chdir(folder.parent)
     config = EncoderConfig(name=str(folder), beside=(f"./{folder.name}",), n_layers=1)
-    with pytest.raises(RelatumError, match=r"encoder\.beside: .* under another name; name each of them once"):
+    with pytest.raises(
+        RelatumError, match=r"encoder\.beside: '\./bert.*' is encoder 1 once more .*; name each of them once"
+    ):
         load_encoder(config, True)
 
 

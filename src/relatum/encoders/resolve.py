@@ -100,9 +100,9 @@ def _find_all(names: Sequence[str]) -> list[Path]:
     places = [folder.resolve() for folder in folders]
     for number, place in enumerate(places):
         if place in places[:number]:
-            twin = names[places.index(place)]
             raise RelatumError(
-                f"encoder.beside: {names[number]!r} is the encoder {twin!r} under another name; name each of them once"
+                f"encoder.beside: {names[number]!r} is encoder {places.index(place) + 1} once more ({place}); name "
+                "each of them once"
             )
     return folders
 
