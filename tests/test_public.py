@@ -12,6 +12,7 @@ PUBLIC = {
     "Attribute",
     "Config",
     "ConfigError",
+    "Context",
     "DataError",
     "Document",
     "Entity",

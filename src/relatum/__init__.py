@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from relatum.types import (
         Annotation,
         Attribute,
+        Context,
         Document,
         Entity,
         Example,
@@ -41,6 +42,7 @@ _HOME = {
     "relatum.types": (
         "Annotation",
         "Attribute",
+        "Context",
         "Document",
         "Entity",
         "Example",
@@ -57,6 +59,7 @@ __all__ = [
     "Attribute",
     "Config",
     "ConfigError",
+    "Context",
     "DataError",
     "Document",
     "Entity",
