@@ -6,12 +6,14 @@ import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from relatum.config import load_config
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.web.app import STATIC, make_app
@@ -209,6 +211,12 @@ def test_models_are_described(client: TestClient) -> None:
     assert first["relation_types"] == ["Live_In", "Kin"]
     assert (first["n_layers"], first["n_attention_heads"], first["encoder"]) == (2, 2, "none")
     assert first["card"] == "# A card"
+
+
+def test_models_are_described_with_all_their_encoders(extractor: Extractor) -> None:
+    config = load_config(None, ["encoder.name=some-bert", 'encoder.beside=["other-bert"]'])
+    served = ServedModel("small", Extractor(replace(extractor.model, config=config)), SMALL)
+    assert served.info()["encoder"] == "some-bert and other-bert"
 
 
 def test_health_says_whether_requests_are_accepted(client: TestClient) -> None:
