@@ -98,6 +98,7 @@ def test_maps_may_be_the_roots_of_attention(make_model: MakeModel, kind: str) ->
     assert linear.attention_maps is not None
     assert found.attention_maps is not None
     expected = linear.attention_maps.double().sqrt()
+    # By its definition it is at most that much below the square root.
     torch.testing.assert_close(found.attention_maps.double(), expected, rtol=0, atol=1e-3)
     assert not found.attention_maps[1, 1:].any(), "padding is zero"
     torch.testing.assert_close(found.vectors, linear.vectors, rtol=0, atol=0)
