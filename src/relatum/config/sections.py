@@ -141,6 +141,13 @@ class EncoderConfig(Section):
         description="How many words of the same text before a sentence, and as many after it, the encoder reads with "
         "it; vectors and attention maps are those of the sentence alone.",
     )
+    masking: Fraction = Field(
+        default=0.0,
+        description="The share of the words of a training sentence that a frozen encoder reads as masks.",
+    )
+    readings: Positive = Field(
+        default=4, description="How many times each training sentence is read, with other words masked."
+    )
     store: Literal["inside", "name"] = Field(
         default="inside",
         description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
