@@ -141,13 +141,6 @@ class EncoderConfig(Section):
         description="How many words of the same text before a sentence, and as many after it, the encoder reads with "
         "it; vectors and attention maps are those of the sentence alone.",
     )
-    masking: Fraction = Field(
-        default=0.0,
-        description="The share of the words of a training sentence that a frozen encoder reads as masks.",
-    )
-    readings: Positive = Field(
-        default=4, description="How many times each training sentence is read, with other words masked."
-    )
     store: Literal["inside", "name"] = Field(
         default="inside",
         description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
@@ -268,13 +261,6 @@ class TableConfig(Section):
         default="two-step",
         description="How attention maps join a pair of words: by a second layer, or in the first (equation 11).",
     )
-    dropout: Fraction = Field(
-        default=0.0, description="The share of the values that the table encoder reads of pairs, dropped while training."
-    )
-    map_dropout: Fraction = Field(
-        default=0.0,
-        description="The share of attention maps that are dropped while training, each whole, others for each sentence.",
-    )
 
 
 class SequenceConfig(Section):
@@ -376,11 +362,6 @@ class TrainingConfig(Section):
     )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
-    layer_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=0.0,
-        description="The weight of the losses of the layers below the last, which are read by the same scorers; with 0 "
-        "the last layer alone is scored.",
-    )
     precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
         default="fp32",
         description="The precision of products over the table, in updates and evaluations on dev, and in a tuned "

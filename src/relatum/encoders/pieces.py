@@ -12,8 +12,6 @@ from tokenizers import Tokenizer
 
 from relatum.errors import RelatumError
 
-MASKED = "\0masked "
-
 _CACHED_WORDS = 100_000
 
 CODE_CURE = (
@@ -43,8 +41,6 @@ class PieceTokenizer:
         self._space = " " if _marks_spaces(json.loads(tokenizer.to_str()).get("pre_tokenizer")) else ""
         self.prefix, self.suffix = self._specials()
         self._unknown = self._unknown_piece()
-        masks = (tokenizer.token_to_id(name) for name in ("<mask>", "[MASK]"))
-        self.mask = next((piece for piece in masks if piece is not None), None)
         self.cut = lru_cache(_CACHED_WORDS)(self._cut)
 
     @classmethod
@@ -61,8 +57,6 @@ class PieceTokenizer:
 
     def _cut(self, word: str) -> tuple[int, ...]:
         """The pieces of a word: at least one, the unknown piece where nothing is left of the word."""
-        if word.startswith(MASKED) and self.mask is not None:
-            return (self.mask,) * len(self._cut(word[len(MASKED) :]))
         word = word.encode(errors="replace").decode()  # half a surrogate pair is not Unicode, and breaks the library
         pieces = self._tokenizer.encode(self._space + word, add_special_tokens=False).ids
         if pieces:

@@ -95,7 +95,6 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
         n_rounds=config.model.n_layers if shared else 1,
         table_reads_sequence=config.model.interaction in ("both", "sequence-to-table"),
         entities_on_diagonal=on_diagonal,
-        map_dropout=config.table.map_dropout,
     )
 
 
@@ -112,7 +111,7 @@ def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLaye
         scores = TableGuidedScores(_table_width(config), heads) if guided else DotProductScores(width, heads)
         attention = SelfAttention(scores, width, heads, config.sequence.output_activation == "relu")
         sequence = SequenceLayer(attention, width, config.sequence.feedforward_width, config.model.dropout)
-    return TableSequenceLayer(pairing, table, sequence, config.table.dropout)
+    return TableSequenceLayer(pairing, table, sequence)
 
 
 def _build_table_encoder(config: Config, first: bool) -> MDRNN | TableCNN:

@@ -19,14 +19,9 @@ class TableSequenceLayer(nn.Module):
     """
 
     def __init__(
-        self,
-        pairing: Pairing | None,
-        table_encoder: MDRNN | TableCNN | None,
-        sequence_encoder: SequenceLayer | None,
-        dropout: float = 0.0,
+        self, pairing: Pairing | None, table_encoder: MDRNN | TableCNN | None, sequence_encoder: SequenceLayer | None
     ) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
         self.pairing, self.table_encoder, self.sequence_encoder = pairing, table_encoder, sequence_encoder
 
     def forward(
@@ -34,7 +29,7 @@ class TableSequenceLayer(nn.Module):
     ) -> LayerState:
         """S_{l−1} and T_{l−1} to S_l and T_l; `paired` is the sequence that the table is made of."""
         if self.pairing is not None and self.table_encoder is not None:
-            pairs = self.dropout(self.pairing(paired, attention_maps, mask))  # X_l, equations 2 and 11
+            pairs = self.pairing(paired, attention_maps, mask)  # X_l, equations 2 and 11
             table = self.table_encoder(pairs, table, mask)  # T_l, equations 3 to 6
         attention = None
         if self.sequence_encoder is not None:

@@ -38,13 +38,11 @@ class TableSequenceNetwork(nn.Module):
         n_rounds: int = 1,
         table_reads_sequence: bool = True,
         entities_on_diagonal: bool = False,
-        map_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedder, self.layers = embedder, nn.ModuleList(layers)
         self.entity_scorer, self.relation_scorer = entity_scorer, relation_scorer
         self.dropout, self.n_rounds = nn.Dropout(dropout), n_rounds
-        self.map_dropout = nn.Dropout(map_dropout)
         self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
         self.table_dtype: torch.dtype | None = None
         """The precision of products over tables; None for that of the parameters, or of an autocast around us."""
@@ -85,8 +83,6 @@ class TableSequenceNetwork(nn.Module):
         maps = inputs.attention_maps
         if maps is not None:
             maps = maps.to(self._table_precision())
-            if self.training and self.map_dropout.p:
-                maps = maps * self.map_dropout(maps.new_ones(len(maps), 1, 1, maps.shape[-1]))
         with without_autocast(mask):
             initial = sequence = self.embedder(inputs)  # S_0
         table: Tensor | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from relatum.config import Config, EncoderConfig
+from relatum.config import Config
 from relatum.data.windows import make_windows, window_examples
 from relatum.encoders.base import TextEncoder, stack_features
 from relatum.encoders.cache import CachedEncoder
-from relatum.encoders.pieces import MASKED
 from relatum.encoders.tuned import TunedEncoder
 from relatum.layers.characters import PaddedSpelling, Spelling
 from relatum.layers.padding import Padding, measure
@@ -104,7 +102,6 @@ class Batches:
         self._in_sizes = model.device.type == "cuda" if in_sizes is None else in_sizes
         self._parts: list[_Part | None] = [None] * len(examples)
         self._n_tags: dict[int, tuple[int, int]] = {}
-        self._random = random.Random(model.config.training.seed)
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
         """The batch of these examples, on the model's device."""
@@ -165,9 +162,6 @@ class Batches:
         if encoder is None:
             return None, None
         if isinstance(encoder, CachedEncoder):
-            settings = self._model.config.encoder
-            if settings.masking:
-                sentences = [self._masked(words, settings) for words in sentences]
             found = encoder.features(sentences, around)
             if found[0].vectors.device == device:
                 vectors = padding.pad_words([one.vectors for one in found])
@@ -184,13 +178,6 @@ class Batches:
             if output.attention_maps is None or not self._model.reads_attention_maps
             else _send(output.attention_maps, device)
         )
-
-    def _masked(self, words: Sequence[str], settings: EncoderConfig) -> Sequence[str]:
-        reading = self._random.randrange(settings.readings + 1)
-        if not reading:
-            return words
-        draw = random.Random(f"{self._model.config.training.seed} {reading} {words}")
-        return [MASKED + word if draw.random() < settings.masking else word for word in words]
 
     def count_tags(self, indices: Sequence[int]) -> tuple[int, int]:
         """How many words, and how many cells, of a batch have a tag that takes part in the loss."""

@@ -186,12 +186,7 @@ class Updates:
         return True
 
     def _make(self, inputs: ModelInputs, labels: Labels) -> Tensor:
-        outputs = self._network(inputs)
-        loss = joint_loss(outputs, labels, self._config).total
-        if self._config.layer_weight:
-            for state in outputs.layers[:-1]:
-                below = self._network.score(state.sequence, state.table)
-                loss = loss + self._config.layer_weight * joint_loss(below, labels, self._config).total
+        loss = joint_loss(self._network(inputs), labels, self._config).total
         self._optimiser.differentiate(loss)
         norm = self._optimiser.apply()
         return torch.stack((loss.detach(), norm.detach()))
