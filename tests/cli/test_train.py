@@ -92,6 +92,20 @@ def test_train_takes_a_fold_of_lists(data: Path, tmp_path: Path) -> None:
     assert "test," not in result.stdout
 
 
+def test_test_is_not_even_read_where_it_is_to_be_left_alone(data: Path, tmp_path: Path) -> None:
+    with (data / "test.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{ nothing of ours\n")
+    result = run(data, "--out", tmp_path / "run", *SETTINGS, "--device", "cpu", "--no-test")
+    assert result.exit_code == 0
+    assert "dev, " in result.stdout
+    assert "test, " not in result.stdout
+    record = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert record["test"] is None
+    assert " --no-test" in record["command"]
+    with pytest.raises(RelatumError, match=r"test\.jsonl"):
+        run(data, "--out", tmp_path / "other", *SETTINGS, "--device", "cpu")
+
+
 def test_stopped_run_says_how_to_go_on_and_does(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: TerminalMonitor, step: int, loss: float) -> None:
         del loss
@@ -130,6 +144,7 @@ def test_run_whose_data_has_changed_does_not_go_on(data: Path, tmp_path: Path) -
         ([], "give DATA, or --resume RUN"),
         (["--resume", "run", "--seed", "1"], "takes nothing but --device"),
         (["data", "--resume", "run"], "takes nothing but --device"),
+        (["--resume", "run", "--no-test"], "takes nothing but --device"),
         (["--resume", "run", "--set", "training.steps=9"], "takes nothing but --device"),
     ],
 )

@@ -82,6 +82,22 @@ def test_folds_are_made_or_taken_from_a_file(data: Path, tmp_path: Path) -> None
     assert one == two
 
 
+def test_runs_without_test_have_dev_scores_alone_and_say_so_in_their_commands(data: Path, tmp_path: Path) -> None:
+    result = run(data, "--out", tmp_path / "runs", "--folds", "2", "--device", "cpu", "--no-test")
+    assert result.exit_code == 0
+    assert "dev NER" in result.stdout
+    assert "test NER" not in result.stdout
+    record = json.loads((tmp_path / "runs/results.json").read_text())
+    assert [one["test"] for one in record["runs"]] == [None, None]
+    assert "--no-test" in record["command"]
+    words = shlex.split(record["runs"][1]["command"])
+    words[words.index("--out") + 1] = str(tmp_path / "single")
+    run(*words[2:], "--runs", "1")
+    one, two = (json.loads((tmp_path / name / "seed-0/run.json").read_text()) for name in ("runs/fold-2", "single"))
+    assert one["with_test"] is two["with_test"] is False
+    assert one["fingerprint"] == two["fingerprint"]
+
+
 def test_failure_is_named_and_the_exit_status_is_1(data: Path, tmp_path: Path, deeds: Callable[[str], None]) -> None:
     deeds("0:fail")
     result = run(data, "--out", tmp_path / "runs", "--runs", "2", "--device", "cpu", "--jobs", "2")

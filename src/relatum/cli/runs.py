@@ -45,9 +45,9 @@ def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs)
     config = load_config(call.config, call.overrides)
     first = FoldChoice(chosen, 1) if isinstance(chosen, Path) else chosen
     if isinstance(first, int):
-        lists = make_fold_lists(call.data, first, config.training.seed, call.format)
+        lists = make_fold_lists(call.data, first, config.training.seed, call.format, with_test=call.with_test)
         first = FoldChoice(Path("folds.json"), 1, lists)
-    settled = settle(call, load_training_data(call.data, config, call.format, first))
+    settled = settle(call, load_training_data(call.data, config, call.format, first, with_test=call.with_test))
     start_runs(
         call.out,
         call.data,
@@ -57,6 +57,7 @@ def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs)
         folds=chosen,
         device=call.device,
         jobs=jobs if isinstance(jobs, int) else None,
+        with_test=call.with_test,
         command=call.command(*(str(w) for name, value in options.items() if value is not None for w in (name, value))),
         arguments=[*call.arguments(), *_chosen(config, settled)],
         say=say,

@@ -35,12 +35,14 @@ class Call:
     format: str | None
     device: str
     fold: str | None
+    with_test: bool = True
 
     def arguments(self) -> list[str]:
         """What stands behind `relatum train DATA --out RUN`, but for the fold."""
         given = {"--config": self.config, "--from": self.format}
         words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
         words += [word for override in self.overrides for word in ("--set", override)]
+        words += [] if self.with_test else ["--no-test"]
         return words + ([] if self.device == "auto" else ["--device", self.device])
 
     def command(self, *more: str) -> str:
@@ -87,6 +89,12 @@ def train(
         str | None,
         typer.Option(metavar="N|auto", help="Runs at once; auto, the default, takes as many as fit."),
     ] = None,
+    no_test: Annotated[
+        bool,
+        typer.Option(
+            "--no-test", help="Leave test alone: for choosing settings. Folds are of the rest, each dev once."
+        ),
+    ] = False,
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest"] | None,
         typer.Option(help="Nested, overlapping, discontinuous entities, which no model can learn; fail if not given."),
@@ -111,7 +119,7 @@ def train(
     from relatum.training.processes import is_main_process, is_one_of_several
 
     if resume is not None:
-        given = (data, out, config, override, from_, seed, fold, runs, folds, overlaps, crossing)
+        given = (data, out, config, override, from_, seed, fold, runs, folds, no_test or None, overlaps, crossing)
         if any(value is not None and value != [] for value in given):
             raise typer.BadParameter(
                 "a run goes on as it was started: --resume RUN takes nothing but --device and --jobs beside it"
@@ -142,7 +150,8 @@ def train(
         is_named, out = out is not None, out or _free_folder(data)
         named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
         options = [f"{key}={value}" for key, value in named.items() if value is not None]
-        call = Call(data, out, config, [*(override or []), *options], from_, device or "auto", fold)
+        overrides = [*(override or []), *options]
+        call = Call(data, out, config, overrides, from_, device or "auto", fold, with_test=not no_test)
         if several:
             start_several(call, runs, folds, n_jobs)
             if not is_named:
@@ -164,7 +173,7 @@ def _start(call: Call, on_made: Callable[[], None]) -> RunResult:
     settings = load_config(call.config, call.overrides)
     choice = None if call.fold is None else FoldChoice.parse(call.fold)
     RunFolder(call.out).check_new()
-    loaded = load_training_data(call.data, settings, call.format, choice)
+    loaded = load_training_data(call.data, settings, call.format, choice, with_test=call.with_test)
     settings = settle(call, loaded)
     record = RunRecord(
         config=settings,
@@ -174,6 +183,7 @@ def _start(call: Call, on_made: Callable[[], None]) -> RunResult:
         device=call.device,
         command=call.command(),
         fingerprint=loaded.fingerprint(),
+        with_test=call.with_test,
     )
     return _run(loaded, record, call.out, call.device, resume=False, on_made=on_made)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -127,8 +127,14 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
     return folds
 
 
-def remark_on_lists(folds: Sequence[Fold], documents: Sequence[Document], problems: Problems, where: str) -> None:
-    """Say which documents given lists put into several parts of a fold, or into none."""
+def remark_on_lists(
+    folds: Sequence[Fold],
+    documents: Sequence[Document],
+    problems: Problems,
+    where: str,
+    left_out: Set[int] = frozenset(),
+) -> None:
+    """Say which documents given lists put into several parts of a fold, or into none where they are not `left_out`."""
     for number, fold in enumerate(folds, 1):
         times = Counter(member for members in fold.parts().values() for member in set(members))
         place = f"{where}, fold {number}" if len(folds) > 1 else where
@@ -136,7 +142,7 @@ def remark_on_lists(folds: Sequence[Fold], documents: Sequence[Document], proble
             if count_ > 1:
                 problems.remark("documents in several parts of a fold", f"{place}, {documents[member].id}")
         for member, document in enumerate(documents):
-            if member not in times:
+            if member not in times and member not in left_out:
                 problems.remark("documents in no part of a fold", f"{place}, {document.id}")
         trained = {documents[member].text for member in fold.train}
         for member in {*fold.dev, *fold.test} - {*fold.train}:

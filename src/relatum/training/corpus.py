@@ -131,7 +131,7 @@ def load_training_data(
     corpus = open_corpus(path, format_name)
     problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
     if fold is not None:
-        documents = _read_fold(corpus, fold, problems)
+        documents = _read_fold(corpus, fold, problems, with_test)
     else:
         documents = _read_parts(corpus, config, problems, remarks, with_test)
     if not with_test:
@@ -176,9 +176,22 @@ def load_part(path: Path, part: str, config: Config, format_name: str | None = N
     return examples, [*([used] if used and path.is_dir() else []), *problems.remark_lines()]
 
 
-def make_fold_lists(path: Path, n_folds: int, seed: int, format_name: str | None = None) -> tuple[partition.Fold, ...]:
-    """Folds of all documents of a corpus, whatever parts it has; a share of each fold's rest is its dev part."""
-    documents = _read_all(open_corpus(path, format_name), Problems())
+def make_fold_lists(
+    path: Path, n_folds: int, seed: int, format_name: str | None = None, *, with_test: bool = True
+) -> tuple[partition.Fold, ...]:
+    """Folds of all documents of a corpus, whatever parts it has; a share of each fold's rest is its dev part.
+
+    Without test, the documents of a test part are in no fold, and each fold is dev once, with nothing for test.
+    """
+    documents, of_test = _read_all(open_corpus(path, format_name), Problems())
+    if not with_test:
+        # Lists number all documents, so that these are read in the same way as any others.
+        numbers = [number for number in range(len(documents)) if number not in of_test]
+        chosen = partition.make_folds([documents[number].text for number in numbers], n_folds, 0.0, seed)
+        return tuple(
+            partition.Fold(*(tuple(numbers[place] for place in places) for places in (fold.train, fold.test, ())))
+            for fold in chosen
+        )
     folds = partition.make_folds([document.text for document in documents], n_folds, DEV_SHARE, seed)
     if not all(fold.dev for fold in folds):
         raise RelatumError(
@@ -190,22 +203,30 @@ def make_fold_lists(path: Path, n_folds: int, seed: int, format_name: str | None
 
 def count_folds(lists: Path, path: Path, format_name: str | None = None) -> int:
     """How many folds a file of lists has for a corpus."""
-    return len(partition.load_lists(lists, _read_all(open_corpus(path, format_name), Problems())))
+    documents, _ = _read_all(open_corpus(path, format_name), Problems())
+    return len(partition.load_lists(lists, documents))
 
 
-def _read_all(corpus: Corpus, problems: Problems) -> list[Document]:
-    documents = [document for part in corpus.parts for document in part.read(problems)]
+def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], frozenset[int]]:
+    """The documents of all parts, and the numbers of those of a test part, where there are others beside it."""
+    documents: list[Document] = []
+    of_test: range = range(0)
+    for part in corpus.parts:
+        first = len(documents)
+        documents += part.read(problems)
+        if part.name == "test" and len(corpus.parts) > 1:
+            of_test = range(first, len(documents))
     problems.raise_if_any(_FOLD_CURE)
-    return documents
+    return documents, frozenset(of_test)
 
 
-def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems) -> dict[str, list[Document]]:
-    documents = _read_all(corpus, problems)
+def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems, with_test: bool) -> dict[str, list[Document]]:
+    documents, of_test = _read_all(corpus, problems)
     folds = fold.lists or partition.load_lists(fold.path, documents)
     if fold.number > len(folds):
         raise RelatumError(f"--fold {fold}: {fold.path} has {len(folds)} folds")
     chosen = folds[fold.number - 1]
-    partition.remark_on_lists([chosen], documents, problems, str(fold))
+    partition.remark_on_lists([chosen], documents, problems, str(fold), frozenset() if with_test else of_test)
     return {
         name: partition.pick(documents, numbers, problems, f"{fold}, {name}")
         for name, numbers in (("train", chosen.train), ("dev", chosen.dev), ("test", chosen.test))

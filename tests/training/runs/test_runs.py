@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,51 @@ def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp
     assert f"--set training.seed=4 --fold {record.fold}" in record.command
     again = start_runs(tmp_path / "again", small_corpus, config, n_runs=2, folds=3, device="cpu")
     assert [run.fingerprint for run in again.runs] == [run.fingerprint for run in plan.runs]
+
+
+def test_folds_without_test_are_of_the_other_parts_and_each_is_dev_once(
+    small_corpus: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), folds=3, device="cpu", with_test=False, say=said.append)
+    lists = json.loads((tmp_path / "runs/folds.json").read_text())
+    assert [set(fold) for fold in lists] == [{"train", "dev"}] * 3
+    assert sorted(number for fold in lists for number in fold["dev"]) == list(range(22))  # test is 22 to 27
+    for fold in lists:
+        assert sorted((*fold["train"], *fold["dev"])) == list(range(22))
+    assert said == [f"3 folds of all documents of {small_corpus} (seed 0), but for its test part; each is dev once"]
+    assert plan == RunsFolder(tmp_path / "runs").read()
+    RunsFolder(tmp_path / "runs").prepare(plan)
+    record = RunFolder(tmp_path / "runs/fold-1/seed-0").read()
+    assert record.with_test is False
+    data = load_training_data(small_corpus, record.config, None, FoldChoice.parse(record.fold or ""), with_test=False)
+    assert data.fingerprint() == record.fingerprint
+    assert not data.test
+    whole = load_training_data(small_corpus, record.config)
+    learned, known = ({example.sentence.words for example in (*one.train, *one.dev)} for one in (data, whole))
+    assert learned == known
+
+
+def test_folds_without_test_of_a_single_file_are_of_all_its_documents(
+    small_corpus: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    alone = small_corpus / "test.jsonl"  # a test part is one beside others
+    start_runs(tmp_path / "runs", alone, tiny(), folds=2, device="cpu", with_test=False)
+    lists = json.loads((tmp_path / "runs/folds.json").read_text())
+    assert sorted(number for fold in lists for number in fold["dev"]) == list(range(6))
+
+
+def test_runs_without_test_leave_out_the_test_of_given_folds(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    lists = tmp_path / "lists.json"
+    lists.write_text(json.dumps([{"train": [0, 1, 2, 3], "dev": [4, 5], "test": [6]}]))
+    said: list[str] = []
+    plan = start_runs(
+        tmp_path / "runs", small_corpus, tiny(), folds=lists, device="cpu", with_test=False, say=said.append
+    )
+    data = load_training_data(small_corpus, plan.config, None, FoldChoice(lists, 1))
+    assert plan.runs[0].fingerprint != data.fingerprint()
+    assert plan.runs[0].fingerprint == replace(data, test=[]).fingerprint()
+    assert any("15 × documents in no part of a fold" in line for line in said)  # 22 of train and dev are listed, but 7
 
 
 def test_given_folds_are_taken_from_their_file(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def start_runs(
     folds: int | Path | FoldChoice | None = None,
     device: str = "auto",
     jobs: int | None = None,
+    with_test: bool = True,
     command: str = "",
     arguments: Sequence[str] = (),
     say: Callable[[str], None] = lambda _: None,
@@ -138,8 +139,9 @@ def start_runs(
     """Make the folder of several runs with its plan: `n_runs` seeds, on each of the folds where there are any.
 
     `folds` is a number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs
-    have. `jobs` is the most runs at once; where it is None, as many go on as fit. Nothing is trained yet, and nothing
-    is left behind where data or settings are wrong. `say` hears what there is to say about the data, each thing once.
+    have. `jobs` is the most runs at once; where it is None, as many go on as fit. Without test, no run reads that part,
+    and folds that are made are of the others, each of them dev once. Nothing is trained yet, and nothing is left behind
+    where data or settings are wrong. `say` hears what there is to say about the data, each thing once.
     """
     from relatum.extractor.device import choose_device
     from relatum.training.runs.room import share_cores
@@ -152,9 +154,10 @@ def start_runs(
     lists: Path | None = None
     numbers: list[int | None] = [None]
     if isinstance(folds, int):
-        made, lists = make_fold_lists(data, folds, config.training.seed, format), folder.folds
-        numbers = [*range(1, folds + 1)]
-        say(f"{folds} folds of all documents of {data} (seed {config.training.seed}), whatever parts they were in")
+        made = make_fold_lists(data, folds, config.training.seed, format, with_test=with_test)
+        lists, numbers = folder.folds, [*range(1, folds + 1)]
+        which = "whatever parts they were in" if with_test else "but for its test part; each is dev once"
+        say(f"{folds} folds of all documents of {data} (seed {config.training.seed}), {which}")
     elif isinstance(folds, FoldChoice):
         lists = folds.path.absolute()
     elif folds is not None:
@@ -175,6 +178,7 @@ def start_runs(
         arguments=tuple(arguments),
         runs=(),
         remarks=(),
+        with_test=with_test,
     )
     seeds = range(config.training.seed, config.training.seed + n_runs)
     remarks: dict[str, None] = {}
@@ -206,7 +210,9 @@ def _plan_runs(
             chosen = plan.fold_of(run)
             if not fingerprint or chosen is None:  # only a dev part that is held out here depends on the seed
                 choice = None if chosen is None else replace(FoldChoice.parse(chosen), lists=made)
-                loaded = load_training_data(Path(plan.data), with_seed(plan.config, seed), plan.format, choice)
+                loaded = load_training_data(
+                    Path(plan.data), with_seed(plan.config, seed), plan.format, choice, with_test=plan.with_test
+                )
                 fingerprint = loaded.fingerprint()
                 remarks.update(dict.fromkeys(loaded.remarks))
             yield replace(run, fingerprint=fingerprint)
