@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderOutput, Word
 from relatum.types import Context
 
 
@@ -23,10 +23,10 @@ class StandIn:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
         del around
         n_words = max(map(len, sentences))
-        generator = torch.Generator().manual_seed(len("".join(sentences[0])))
+        generator = torch.Generator().manual_seed(len("".join(word or "" for word in sentences[0])))
         vectors = torch.randn(len(sentences), n_words, self.width, generator=generator)
         maps = torch.rand(len(sentences), n_words, n_words, self.n_attention_maps, generator=generator) / n_words
         return EncoderOutput(vectors.to(self.device), maps.to(self.device))

@@ -29,6 +29,7 @@ VOCABULARY = [
     "s",
     "##e",
     "##p",
+    "[MASK]",
 ]
 _SMALL = {"vocab_size": 300, "pad_token_id": 0}
 _USUAL = {

@@ -5,7 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,14 @@ from relatum.kernels.backend import use_backend
 from relatum.kernels.encoder import cpu as compiled
 from relatum.types import Context
 
+from .conftest import VOCABULARY, wordpiece
+
 MakeModel = Callable[[str], Path]
 KINDS = ["bert", "roberta", "mpnet", "electra", "albert", "distilbert"]
 SENTENCES = [["ab", "a", "abca", "q", "bc"], ["a"], ["cab", "\u00ad", "b"]]
 
 
-def _plain(folder: Path, words: list[str], config: EncoderConfig) -> tuple[Tensor, Tensor]:
+def _plain(folder: Path, words: Sequence[str | None], config: EncoderConfig) -> tuple[Tensor, Tensor]:
     """Vectors and maps of one sentence, by loops over pieces."""
     model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer = PieceTokenizer.load(folder)
@@ -131,6 +133,32 @@ def test_words_are_cut_one_by_one_and_at_least_into_one_piece(make_model: MakeMo
     encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=1))
     #                           ab     abca         unknown  nothing left  not the special piece: [ s ##e ##p ]
     assert encoder.count_pieces(["ab", "AbcA", "a", "q", "\u00ad", "[SEP]", "abc" * 9]) == [2, 3, 1, 1, 1, 5, 18]
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
+def test_word_that_is_hidden_is_read_as_the_mask(make_model: MakeModel, kind: str) -> None:
+    folder, config = make_model(kind), EncoderConfig(n_layers=2)
+    encoder = HuggingFaceEncoder.load(folder, config)
+    hidden: list[list[str | None]] = [["ab", None, "abca"], [None]]
+    assert PieceTokenizer.load(folder).cut(None) == (VOCABULARY.index("[MASK]"),)
+    found = encoder.encode(hidden)
+    for words, one in zip(hidden, found.split([3, 1]), strict=True):
+        vectors, maps = _plain(folder, words, config)
+        torch.testing.assert_close(one.vectors, vectors, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(one.attention_maps, maps, rtol=1e-4, atol=1e-6)
+    assert not torch.allclose(found.vectors[0], encoder.encode([["ab", "a", "abca"]]).vectors[0], atol=1e-3)
+
+
+def test_mask_of_a_vocabulary_that_has_two_is_that_of_its_own_kind() -> None:
+    tokenizer = wordpiece()
+    tokenizer.add_special_tokens(["<mask>"])  # as MPNet, whose vocabulary was made from BERT's
+    assert PieceTokenizer(tokenizer, Path("here")).cut(None) == (len(VOCABULARY),)
+
+
+def test_encoder_without_a_mask_cannot_be_given_hidden_words(make_model: MakeModel) -> None:
+    encoder = HuggingFaceEncoder.load(make_model("roberta"), EncoderConfig(n_layers=2))
+    with pytest.raises(RelatumError, match=r"has no mask to hide a word behind; set encoder\.masking to 0"):
+        encoder.encode([["a", None]])
 
 
 def test_words_that_are_not_unicode_are_cut_too(make_model: MakeModel) -> None:

@@ -87,7 +87,7 @@ def make_bert(folder: Path, **sizes: int) -> Path:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     letters = [chr(code) for code in range(33, 127)]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters)]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters), "[MASK]"]
     tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -141,6 +141,16 @@ class EncoderConfig(Section):
         description="How many words of the same text before a sentence, and as many after it, the encoder reads with "
         "it; vectors and attention maps are those of the sentence alone.",
     )
+    masking: Fraction = Field(
+        default=0.0,
+        description="The share of the words of a training sentence that are hidden from the encoder, which reads its "
+        "mask in their place; the network is told the words all the same.",
+    )
+    masked_readings: Positive = Field(
+        default=4,
+        description="How many readings with other words hidden each training sentence has, beside the plain one; each "
+        "time it is trained on, one of them is taken by chance.",
+    )
     store: Literal["inside", "name"] = Field(
         default="inside",
         description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
@@ -177,6 +187,11 @@ class EncoderConfig(Section):
         description="Whether the layers of a tuned encoder are computed again for their gradients, which takes a third "
         "more time and a fraction of the memory.",
     )
+
+    @property
+    def n_readings(self) -> int:
+        """Of each training sentence: the plain one, and those in which words are hidden."""
+        return 1 + self.masked_readings if self.masking else 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -470,6 +485,8 @@ class Config(Section):
             raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
         if self.encoder.context and self.encoder.kind != "huggingface":
             raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {self.encoder.context}')
+        if self.encoder.masking and self.encoder.kind != "huggingface":
+            raise ValueError(f'an encoder.kind "huggingface", as encoder.masking is {self.encoder.masking}')
         if self.encoder.beside:
             self._check_beside()
         if table.kind == "none" and self.model.entity_source == "diagonal":

@@ -16,7 +16,7 @@ from torch import Tensor
 from relatum.config import EncoderConfig
 from relatum.encoders.adapters import read_changes
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderOutput, Word
 from relatum.encoders.bert import Bert, BertShape, load_bert
 from relatum.encoders.frozen import split_products
 from relatum.encoders.hashing import adapters_hash, files_hash
@@ -144,10 +144,10 @@ class HuggingFaceEncoder:
         split_products(self._backbone)
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
         return self._encode(sentences, around)
 
-    def _encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> EncoderOutput:
+    def _encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
@@ -170,7 +170,7 @@ class HuggingFaceEncoder:
         return EncoderOutput(share.to(read.dtype) @ read, maps)
 
     def begin(
-        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
+        self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None
     ) -> PreparedReading | None:
         """The features of sentences, ready to be computed in one call of compiled code; None where that cannot be."""
         packed = self._backbone.pack() if isinstance(self._backbone, Bert) and any(sentences) else None
@@ -216,7 +216,7 @@ class HuggingFaceEncoder:
         return self._backbone.outputs(pieces, mask, self._want_maps)
 
     def _batch(
-        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
+        self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None
     ) -> tuple[Tensor, Tensor]:
         """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""
         rows, owners = [], []
@@ -236,7 +236,7 @@ class HuggingFaceEncoder:
         return pieces, words_of_pieces
 
     def _cut(
-        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
+        self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None
     ) -> Iterator[tuple[Sequence[int], list[tuple[int, ...]], Sequence[int]]]:
         """Of each sentence the pieces before its words, those of each of them, and the pieces after them."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from relatum.encoders.base import Word
 from relatum.errors import RelatumError
 
 _CACHED_WORDS = 100_000
@@ -29,7 +30,7 @@ class PieceTokenizer:
     """Cuts words one by one, so that how a word is cut does not depend on its neighbours.
 
     What stands around a sentence (`prefix` and `suffix`, [CLS] and [SEP] for BERT) is learned from the tokenizer. A
-    word that spells such a special piece is cut like any other.
+    word that spells such a special piece is cut like any other. A word that is None is one piece, the mask.
     """
 
     def __init__(self, tokenizer: Tokenizer, where: Path) -> None:
@@ -55,8 +56,10 @@ class PieceTokenizer:
             raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
         return cls(tokenizer, folder)
 
-    def _cut(self, word: str) -> tuple[int, ...]:
+    def _cut(self, word: Word) -> tuple[int, ...]:
         """The pieces of a word: at least one, the unknown piece where nothing is left of the word."""
+        if word is None:
+            return (self._mask_piece(),)
         word = word.encode(errors="replace").decode()  # half a surrogate pair is not Unicode, and breaks the library
         pieces = self._tokenizer.encode(self._space + word, add_special_tokens=False).ids
         if pieces:
@@ -84,6 +87,13 @@ class PieceTokenizer:
             if isinstance(name, str) and (piece := self._tokenizer.token_to_id(name)) is not None:
                 return int(piece)
         return None
+
+    def _mask_piece(self) -> int:
+        # In this order: MPNet's vocabulary also has the [MASK] of BERT, which MPNet has never learned.
+        for name in ("<mask>", "[MASK]"):
+            if (piece := self._tokenizer.token_to_id(name)) is not None:
+                return int(piece)
+        raise RelatumError(f"{self._where}: the tokenizer has no mask to hide a word behind; set encoder.masking to 0")
 
 
 def _marks_spaces(part: object) -> bool:

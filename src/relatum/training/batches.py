@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.data.windows import make_windows, window_examples
-from relatum.encoders.base import TextEncoder, stack_features
+from relatum.encoders.base import TextEncoder, Word, stack_features
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.layers.characters import PaddedSpelling, Spelling
@@ -23,6 +23,7 @@ from relatum.models.inputs import ModelInputs
 from relatum.models.labels import IGNORED, Labels, label_example
 from relatum.models.losses import balance_tags
 from relatum.models.model import Model
+from relatum.training.masking import hide_words
 from relatum.types import Context, Example
 
 _Numbers = NDArray[np.int64]
@@ -161,8 +162,9 @@ class Batches:
         encoder, device = self._model.encoder, self._model.device
         if encoder is None:
             return None, None
+        given = self._hide(sentences)
         if isinstance(encoder, CachedEncoder):
-            found = encoder.features(sentences, around)
+            found = encoder.features(given, around)
             if found[0].vectors.device == device:
                 vectors = padding.pad_words([one.vectors for one in found])
                 maps = [one.attention_maps for one in found if one.attention_maps is not None]
@@ -171,13 +173,22 @@ class Batches:
             output = stack_features(found)
         else:
             read = encoder.learn if isinstance(encoder, TunedEncoder) else encoder.encode
-            output = read(sentences, around)
+            output = read(given, around)
         output = output.pad(padding.mask.shape[1])
         return _send(output.vectors, device), (
             None
             if output.attention_maps is None or not self._model.reads_attention_maps
             else _send(output.attention_maps, device)
         )
+
+    def _hide(self, sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[Word]]:
+        """One reading of each sentence, taken by chance, where words are to be hidden from the encoder."""
+        config = self._model.config
+        if not config.encoder.masking:
+            return sentences
+        # Drawn by torch: a checkpoint keeps the state of its random numbers.
+        readings: list[int] = torch.randint(config.encoder.n_readings, (len(sentences),)).tolist()
+        return [hide_words(words, reading, config) for words, reading in zip(sentences, readings, strict=True)]
 
     def count_tags(self, indices: Sequence[int]) -> tuple[int, int]:
         """How many words, and how many cells, of a batch have a tag that takes part in the loss."""

@@ -120,7 +120,8 @@ def load_training_data(
     """Read a corpus: a folder with the parts train, dev (or valid) and test, or a single file.
 
     Without a dev part, a share of train is held out by the seed, and of a single file that is large enough another for
-    test; with a fold, the lists say which record is where. Without test, that part is empty, and its file is not read.
+    test; with a fold, the lists say which record is where. Without test, that part is empty, and its file is not read,
+    unless there are lists, which count all records.
     Where dev is trained on as well, it is at the end of train, and the dev part is empty.
     """
     if config.training.dev == "train" and not with_test:
@@ -181,12 +182,15 @@ def make_fold_lists(
 ) -> tuple[partition.Fold, ...]:
     """Folds of all documents of a corpus, whatever parts it has; a share of each fold's rest is its dev part.
 
-    Without test, the documents of a test part are in no fold, and each fold is dev once, with nothing for test.
+    Without test, they are of its train and dev parts alone, and each fold is dev once, with nothing for test. A corpus
+    that is one part is taken whole.
     """
-    documents, of_test = _read_all(open_corpus(path, format_name), Problems())
+    documents, apart = _read_all(open_corpus(path, format_name), Problems())
     if not with_test:
         # Lists number all documents, so that these are read in the same way as any others.
-        numbers = [number for number in range(len(documents)) if number not in of_test]
+        numbers = [number for number in range(len(documents)) if number not in apart]
+        if not numbers:
+            raise RelatumError(f"{path}: found neither a train nor a dev part; expected both, or one file")
         chosen = partition.make_folds([documents[number].text for number in numbers], n_folds, 0.0, seed)
         return tuple(
             partition.Fold(*(tuple(numbers[place] for place in places) for places in (fold.train, fold.test, ())))
@@ -208,25 +212,27 @@ def count_folds(lists: Path, path: Path, format_name: str | None = None) -> int:
 
 
 def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], frozenset[int]]:
-    """The documents of all parts, and the numbers of those of a test part, where there are others beside it."""
+    """The documents of all parts, and the numbers of those that are for neither train nor dev, if there are parts."""
+    names = {part.name for part in corpus.parts}
+    learned = names if len(names) == 1 else {"train", "dev" if "dev" in names else "valid"}
     documents: list[Document] = []
-    of_test: range = range(0)
+    apart: set[int] = set()
     for part in corpus.parts:
         first = len(documents)
         documents += part.read(problems)
-        if part.name == "test" and len(corpus.parts) > 1:
-            of_test = range(first, len(documents))
+        if part.name not in learned:
+            apart.update(range(first, len(documents)))
     problems.raise_if_any(_FOLD_CURE)
-    return documents, frozenset(of_test)
+    return documents, frozenset(apart)
 
 
 def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems, with_test: bool) -> dict[str, list[Document]]:
-    documents, of_test = _read_all(corpus, problems)
+    documents, apart = _read_all(corpus, problems)
     folds = fold.lists or partition.load_lists(fold.path, documents)
     if fold.number > len(folds):
         raise RelatumError(f"--fold {fold}: {fold.path} has {len(folds)} folds")
     chosen = folds[fold.number - 1]
-    partition.remark_on_lists([chosen], documents, problems, str(fold), frozenset() if with_test else of_test)
+    partition.remark_on_lists([chosen], documents, problems, str(fold), frozenset() if with_test else apart)
     return {
         name: partition.pick(documents, numbers, problems, f"{fold}, {name}")
         for name, numbers in (("train", chosen.train), ("dev", chosen.dev), ("test", chosen.test))

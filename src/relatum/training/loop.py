@@ -143,7 +143,7 @@ class _Run:
         if processes.n > 1:
             monitor.say(f"{processes.n} processes share every batch")
         # The stored model and the one that is trained share their network; only the latter's encoder has a memory.
-        self._model = with_memory(self._stored, [*examples, *data.dev, *data.test])
+        self._model = with_memory(self._stored, examples, [*data.dev, *data.test])
         self._network = self._model.network
         self._network.table_dtype = torch.bfloat16 if training.precision == "bf16" else None
         self._examples = examples

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,9 @@ import torch
 from rich.console import Console
 
 from relatum.config import Config
+from relatum.data.corpus import read_documents
 from relatum.data.partition import Fold
+from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.training.corpus import FoldChoice, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
@@ -77,7 +80,9 @@ def test_folds_without_test_are_of_the_other_parts_and_each_is_dev_once(
     assert sorted(number for fold in lists for number in fold["dev"]) == list(range(22))  # test is 22 to 27
     for fold in lists:
         assert sorted((*fold["train"], *fold["dev"])) == list(range(22))
-    assert said == [f"3 folds of all documents of {small_corpus} (seed 0), but for its test part; each is dev once"]
+    assert said == [
+        f"3 folds of the 22 documents of {small_corpus} that are not apart for test (seed 0); each is dev once"
+    ]
     assert plan == RunsFolder(tmp_path / "runs").read()
     RunsFolder(tmp_path / "runs").prepare(plan)
     record = RunFolder(tmp_path / "runs/fold-1/seed-0").read()
@@ -88,6 +93,26 @@ def test_folds_without_test_are_of_the_other_parts_and_each_is_dev_once(
     whole = load_training_data(small_corpus, record.config)
     learned, known = ({example.sentence.words for example in (*one.train, *one.dev)} for one in (data, whole))
     assert learned == known
+
+
+def test_folds_without_test_take_no_part_but_train_and_dev(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(small_corpus, folder)
+    (folder / "dev.jsonl").rename(folder / "valid.jsonl")
+    shutil.copy(folder / "test.jsonl", folder / "blind.jsonl")
+    said: list[str] = []
+    start_runs(tmp_path / "runs", folder, tiny(), folds=2, device="cpu", with_test=False, say=said.append)
+    lists = json.loads((tmp_path / "runs/folds.json").read_text())
+    documents = [document.id for document in read_documents(folder, None, Problems())]
+    taken = {documents[number] for number in lists[0]["train"] + lists[0]["dev"]}
+    kept = [read_documents(folder / name, None, Problems()) for name in ("train.jsonl", "valid.jsonl")]
+    assert taken == {document.id for part in kept for document in part}
+    assert not any("in no part of a fold" in line for line in said)
+    both = [folder / "train.jsonl", folder / "valid.jsonl"]
+    for file in both:
+        file.unlink()
+    with pytest.raises(RelatumError, match="found neither a train nor a dev part"):
+        start_runs(tmp_path / "other", folder, tiny(), folds=2, device="cpu", with_test=False)
 
 
 def test_folds_without_test_of_a_single_file_are_of_all_its_documents(

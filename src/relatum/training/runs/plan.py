@@ -139,9 +139,9 @@ def start_runs(
     """Make the folder of several runs with its plan: `n_runs` seeds, on each of the folds where there are any.
 
     `folds` is a number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs
-    have. `jobs` is the most runs at once; where it is None, as many go on as fit. Without test, no run reads that part,
-    and folds that are made are of the others, each of them dev once. Nothing is trained yet, and nothing is left behind
-    where data or settings are wrong. `say` hears what there is to say about the data, each thing once.
+    have. `jobs` is the most runs at once; where it is None, as many go on as fit. Without test, no run is scored on it,
+    and folds that are made are of train and dev, each of them dev once. Nothing is trained yet, and nothing is left
+    behind where data or settings are wrong. `say` hears what there is to say about the data, each thing once.
     """
     from relatum.extractor.device import choose_device
     from relatum.training.runs.room import share_cores
@@ -156,8 +156,14 @@ def start_runs(
     if isinstance(folds, int):
         made = make_fold_lists(data, folds, config.training.seed, format, with_test=with_test)
         lists, numbers = folder.folds, [*range(1, folds + 1)]
-        which = "whatever parts they were in" if with_test else "but for its test part; each is dev once"
-        say(f"{folds} folds of all documents of {data} (seed {config.training.seed}), {which}")
+        if with_test:
+            say(f"{folds} folds of all documents of {data} (seed {config.training.seed}), whatever parts they were in")
+        else:
+            n_documents = sum(len(fold.dev) for fold in made)
+            say(
+                f"{folds} folds of the {n_documents:,} documents of {data} that are not apart for test (seed "
+                f"{config.training.seed}); each is dev once"
+            )
     elif isinstance(folds, FoldChoice):
         lists = folds.path.absolute()
     elif folds is not None:
