@@ -238,7 +238,7 @@ def _find_encoder(record: EncoderRecord, path: Path, inside: Path) -> Path:
         folder = find_encoder(record.name)
     if record.files_sha256 is not None and files_hash(folder) == record.files_sha256:
         return folder
-    cure = f"get the encoder {record.name!r} that it was trained with"
+    cure = CURE if record.inside else f"get the encoder {record.name!r} that it was trained with"
     found = weights_hash(folder)
     if found != record.sha256:
         raise RelatumError(
