@@ -82,7 +82,7 @@ def test_example_corpus_shares_no_name_between_its_parts(data: TrainingData) -> 
 
 def test_config_file_leaves_the_sizes_to_the_machine() -> None:
     config, choices = settle(TEMPLATE / "config.toml", [], [10] * 111, Machine("cpu", 2))
-    assert config.training.steps == 1_000
+    assert config.training.steps == 2_100
     assert {choice.key for choice in choices} >= {"training.steps", "table.width", "model.n_layers"}
 
 

@@ -21,10 +21,10 @@ def chosen(n: int, machine: Machine = TWO_CORES, length: int = 20, **given: obje
 def test_choose_makes_more_updates_of_more_sentences_within_bounds() -> None:
     assert [chosen(n)["training.steps"] for n in (1, 30, 111, 922, 4_000, 50_000)] == [
         500,
-        500,
         1_000,
-        3_000,
-        6_300,
+        2_100,
+        6_000,
+        10_000,
         10_000,
     ]
 
@@ -76,7 +76,7 @@ def test_choose_takes_bf16_where_a_gpu_has_it() -> None:
 
 def test_choices_say_why() -> None:
     lines = [str(choice) for choice in choose([10] * 100, TWO_CORES)]
-    assert lines[0].startswith("training.steps = 1000: about 100 times the square root of 100 training sentences")
+    assert lines[0].startswith("training.steps = 2000: about 200 times the square root of 100 training sentences")
     assert all(": " in line and len(line) < 130 for line in lines)
 
 

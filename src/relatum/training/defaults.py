@@ -59,7 +59,7 @@ def choose(
     """
     n = len(lengths)
     on_cpu = machine.device == "cpu"
-    factor, least, most = (100, 500, 10_000) if on_cpu else (600, 2_000, 20_000)
+    factor, least, most = (200, 500, 10_000) if on_cpu else (600, 2_000, 20_000)
     steps = n_steps or min(max(int(factor * sqrt(n)) // 100 * 100, least), most)
     every = min(max(steps // 200 * 10, 50), 500)
     choices = [
