@@ -134,7 +134,9 @@ def test_runs_without_test_leave_out_the_test_of_given_folds(small_corpus: Path,
     data = load_training_data(small_corpus, plan.config, None, FoldChoice(lists, 1))
     assert plan.runs[0].fingerprint != data.fingerprint()
     assert plan.runs[0].fingerprint == replace(data, test=[]).fingerprint()
-    assert any("15 × documents in no part of a fold" in line for line in said)  # 22 of train and dev are listed, but 7
+    assert any(
+        "15 × documents in no part of a fold" in line for line in said
+    )  # of the 22 of train and dev, 7 are listed
 
 
 def test_given_folds_are_taken_from_their_file(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
