@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from relatum.config import Config, load_config
 from relatum.errors import DataError, RelatumError
-from relatum.training.corpus import FoldChoice, load_part, load_training_data
+from relatum.training.corpus import FoldChoice, load_part, load_training_data, make_fold_lists
 
 WORDS = ["Anna", "works", "in", "Rome", "for", "Acme", "."]
 PEOP, LOC, ORG = (0, 1, "Peop"), (3, 4, "Loc"), (5, 6, "Org")
@@ -280,3 +281,15 @@ def test_test_part_is_not_read_where_nobody_wants_it(tmp_path: Path) -> None:
     data = load_training_data(folder, Config(), with_test=False)
     assert data.test == []
     assert data.schema.entity_types == ("Loc", "Peop")
+
+
+@pytest.mark.parametrize("name", ["dev", "valid", "test"])
+def test_folder_without_a_train_part_is_not_trained_on_another(small_corpus: Path, tmp_path: Path, name: str) -> None:
+    shutil.copy(small_corpus / "dev.jsonl", tmp_path / f"{name}.jsonl")
+    (tmp_path / "train.jsonl").touch()
+    wanted = rf"found the part {name} alone; expected train, .*; skipped train\.jsonl: .* name its file"
+    with pytest.raises(RelatumError, match=wanted):
+        load_training_data(tmp_path, Config())
+    with pytest.raises(RelatumError, match=wanted):
+        make_fold_lists(tmp_path, 2, 0)
+    assert load_training_data(tmp_path / f"{name}.jsonl", Config()).train

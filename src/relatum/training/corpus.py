@@ -129,7 +129,7 @@ def load_training_data(
             'training.dev is "train": dev is trained on, so that nothing is left to score; leave that setting out '
             "here, and use it for the last run, when all else is chosen"
         )
-    corpus = open_corpus(path, format_name)
+    corpus = _open(path, format_name)
     problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
     if fold is not None:
         documents = _read_fold(corpus, fold, problems, with_test)
@@ -185,7 +185,7 @@ def make_fold_lists(
     Without test, they are of its train and dev parts alone, and each fold is dev once, with nothing for test. A corpus
     that is one part is taken whole.
     """
-    documents, apart = _read_all(open_corpus(path, format_name), Problems())
+    documents, apart = _read_all(_open(path, format_name), Problems())
     if not with_test:
         # Lists number all documents, so that these are read in the same way as any others.
         numbers = [number for number in range(len(documents)) if number not in apart]
@@ -209,6 +209,19 @@ def count_folds(lists: Path, path: Path, format_name: str | None = None) -> int:
     """How many folds a file of lists has for a corpus."""
     documents, _ = _read_all(open_corpus(path, format_name), Problems())
     return len(partition.load_lists(lists, documents))
+
+
+def _open(path: Path, format_name: str | None) -> Corpus:
+    """A corpus to train on; a folder whose only part is for dev or test lacks the one that is learned from."""
+    corpus = open_corpus(path, format_name)
+    names = [part.name for part in corpus.parts]
+    if path.is_dir() and len(names) == 1 and names[0] in ("dev", "valid", "test"):
+        skipped = "".join(f"; skipped {name}: {reason}" for name, reason in corpus.skipped)
+        raise RelatumError(
+            f"{path}: found the part {names[0]} alone; expected train, and dev and test{skipped}. To train on "
+            f"{names[0]} itself, name its file"
+        )
+    return corpus
 
 
 def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], frozenset[int]]:
