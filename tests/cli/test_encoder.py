@@ -103,7 +103,8 @@ def test_encoder_fetch_of_another_name_asks_the_hub(
     for option in (["--force"], ["--from", str(tmp_path)]):
         assert main(["encoder", "fetch", "someone/some-bert", *option]) == 1
         assert (
-            f"{option[0]} is for mpnet-base, gte-small, minilm-l6 or distilbert-base-cased" in capsys.readouterr().err
+            f"{option[0]} is for mpnet-base, gte-small, minilm-l6, distilbert-base-cased or bert-base-cased-ner"
+            in capsys.readouterr().err
         )
 
 
@@ -122,7 +123,7 @@ def test_encoder_list_shows_all_in_a_table(packages: Path, capsys: pytest.Captur
 def test_encoder_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["encoder", "list", "--json"]) == 0
     listed = {encoder["name"]: encoder for encoder in json.loads(capsys.readouterr().out)}
-    assert list(listed) == ["all-minilm-l6-v2", "mpnet-base", "gte-small", "minilm-l6", "distilbert-base-cased"]
+    assert list(listed) == ["all-minilm-l6-v2", *catalogue.CATALOGUE]
     assert listed["gte-small"] == {
         "name": "gte-small",
         "state": "fetchable",

@@ -127,7 +127,7 @@ def test_find_encoder_says_how_to_fetch_an_encoder_that_the_hub_does_not_know(
         with pytest.raises(RelatumError, match=f"{name!r} is not here yet; get it with 'relatum encoder fetch {name}'"):
             find_encoder(name)
     assert asked == []
-    with pytest.raises(RelatumError, match=r"'relatum encoder fetch' gets mpnet-base, .* or distilbert-base-cased"):
+    with pytest.raises(RelatumError, match=r"'relatum encoder fetch' gets mpnet-base, .* or bert-base-cased-ner"):
         find_encoder("distilbert-base-cased")
     assert asked == ["distilbert-base-cased"], "the hub has one of this name"
     (own_cache / "encoders" / "mpnet-base").mkdir(parents=True)

@@ -19,7 +19,7 @@ def quiet(step: str, n_bytes: int | None, total: int) -> None:
 
 
 def test_catalogue_is_consistent() -> None:
-    assert list(CATALOGUE) == ["mpnet-base", "gte-small", "minilm-l6", "distilbert-base-cased"]
+    assert list(CATALOGUE) == ["mpnet-base", "gte-small", "minilm-l6", "distilbert-base-cased", "bert-base-cased-ner"]
     assert CATALOGUE.keys() >= HUB_NAMES
     for name, encoder in CATALOGUE.items():
         assert encoder.name == name

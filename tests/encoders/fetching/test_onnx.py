@@ -94,6 +94,37 @@ def test_named_weights_widens_whole_numbers_by_scale_and_zero_point(
     np.testing.assert_array_equal(found["layer.weight"], expected.T)
 
 
+def test_named_weights_reads_dynamic_quantisation(onnx_file: Writer) -> None:
+    table = np.array([[0, 7, 255], [128, 1, 2]], dtype=np.uint8)
+    weight = np.array([[-128, 3], [0, 127], [5, -6]], dtype=np.int8)
+    for name, values, scale, zero in (
+        ("embeddings.weight", table, 0.5, np.uint8(128)),
+        ("onnx::MatMul_7", weight, 0.25, np.int8(-2)),
+    ):
+        onnx_file.add_constant(f"{name}_quantized", values)
+        onnx_file.add_constant(f"{name}_scale", np.array(scale, dtype=np.float32))
+        onnx_file.add_constant(f"{name}_zero_point", np.array(zero))
+    onnx_file.add_constant("layer.bias", np.ones(2, dtype=np.float32))
+    onnx_file.add_node("Gather", ["embeddings.weight_quantized", "ids"], "rows")
+    inputs = ["rows_q", "onnx::MatMul_7_quantized", "rows_zero", "onnx::MatMul_7_zero_point"]
+    product = onnx_file.add_node("MatMulInteger", inputs, "product")
+    real = onnx_file.add_node("Cast", [product], "real")
+    scaled = onnx_file.add_node("Mul", [real, "both_scales"], "scaled")
+    onnx_file.add_node("Add", ["layer.bias", scaled], "sum")
+
+    found = named_weights(read_graph(onnx_file.to_bytes()))
+    assert set(found) == {"embeddings.weight", "layer.weight", "layer.bias"}
+    np.testing.assert_array_equal(found["embeddings.weight"], np.array([[-64, -60.5, 63.5], [0, -63.5, -63]]))
+    np.testing.assert_array_equal(found["layer.weight"], np.array([[-31.5, 0.5, 1.75], [1.25, 32.25, -1]]))
+
+
+def test_named_weights_refuses_a_quantised_weight_without_a_scale(onnx_file: Writer) -> None:
+    onnx_file.add_constant("a.weight_quantized", np.ones((2, 2), dtype=np.int8))
+    onnx_file.add_node("Gather", ["a.weight_quantized", "ids"], "rows")
+    with pytest.raises(RelatumError, match=r"no scale 'a\.weight_scale' for the weight 'a\.weight_quantized'"):
+        named_weights(read_graph(onnx_file.to_bytes()))
+
+
 def test_named_weights_refuses_several_scales(onnx_file: Writer) -> None:
     onnx_file.add_constant("a.weight_quantized", np.ones((2, 2), dtype=np.int8))
     onnx_file.add_constant("scales", np.ones(2, dtype=np.float32))

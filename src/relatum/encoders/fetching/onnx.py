@@ -21,8 +21,9 @@ Array = NDArray[Any]
 _TYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8"}
 _SIZES = {1: 8, 5: 4}
 """How many bytes the kinds of protobuf's fields have that always have as many."""
-_ACTIVATIONS = ("QuantizeLinear", "DequantizeLinear")
-"""What may stand between a product and its bias; both are left out, so that activations are not rounded."""
+_ROUNDING = ("QuantizeLinear", "DequantizeLinear", "Cast", "Mul")
+"""Operations between a product and its bias that only quantise or rescale; they are skipped."""
+_QUANTIZED = "_quantized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,16 @@ def named_weights(graph: Graph) -> dict[str, Array]:
         for name in node.inputs:
             readers.setdefault(name, []).append(node)
         if node.kind == "DequantizeLinear" and node.inputs[0] in graph.constants:
-            known[node.outputs[0]] = _dequantise(node, graph.constants)
-            names[node.outputs[0]] = node.inputs[0].removesuffix("_quantized")
+            known[node.outputs[0]] = _dequantise(graph.constants, *node.inputs)
+            names[node.outputs[0]] = node.inputs[0].removesuffix(_QUANTIZED)
+        if node.kind in ("Gather", "MatMulInteger"):  # dynamic quantisation: both read integers directly
+            for name in node.inputs:
+                if name.endswith(_QUANTIZED) and name in graph.constants:
+                    known[name] = _dequantise_by_name(name, graph.constants)
+                    names[name] = name.removesuffix(_QUANTIZED)
     found = {names[name]: value for name, value in known.items() if names[name].endswith((".weight", ".bias"))}
     for node in graph.nodes:
-        if node.kind == "MatMul" and node.inputs[1] in known:
+        if node.kind in ("MatMul", "MatMulInteger") and node.inputs[1] in known:
             bias = _bias(node.outputs[0], readers, graph.constants)
             found[bias.removesuffix("bias") + "weight"] = known[node.inputs[1]].T
     return {name: np.ascontiguousarray(found[name]) for name in sorted(found)}
@@ -79,19 +85,29 @@ def _bias(product: str, readers: dict[str, list[Node]], constants: dict[str, Arr
         biases = [other for other in node.inputs if other in constants and other.endswith(".bias")]
         if node.kind == "Add" and len(biases) == 1:
             return biases[0]
-        if node.kind not in _ACTIVATIONS:
+        if node.kind not in _ROUNDING:
             break
         name = node.outputs[0]
     raise RelatumError(f"the ONNX file adds no bias to the product {product!r}, which therefore has no name")
 
 
-def _dequantise(node: Node, constants: dict[str, Array]) -> Array:
-    """The numbers that whole numbers stand for, by one scale and one zero point for all of them."""
-    values, scale, *zero = (constants[name] for name in node.inputs)
-    if scale.size != 1 or any(point.size != 1 for point in zero):
-        raise RelatumError(f"the ONNX file has several scales in {node.inputs[0]!r}; only one for all is understood")
-    shifted = values.astype(np.int32) - (zero[0].astype(np.int32).reshape(()) if zero else 0)
-    result: Array = shifted.astype(np.float32) * scale.astype(np.float32).reshape(())
+def _dequantise_by_name(name: str, constants: dict[str, Array]) -> Array:
+    """Dequantise a constant whose scale and zero point are constants named after it."""
+    stem = name.removesuffix(_QUANTIZED)
+    if f"{stem}_scale" not in constants:
+        raise RelatumError(f"the ONNX file has no scale {stem + '_scale'!r} for the weight {name!r}")
+    zero = f"{stem}_zero_point"
+    return _dequantise(constants, name, f"{stem}_scale", zero if zero in constants else None)
+
+
+def _dequantise(constants: dict[str, Array], values: str, scale: str, zero: str | None = None) -> Array:
+    """Turn integers into float32 by one scale and one zero point for the whole tensor."""
+    factor = constants[scale]
+    point = np.zeros(1, np.int32) if zero is None else constants[zero].astype(np.int32)
+    if factor.size != 1 or point.size != 1:
+        raise RelatumError(f"the ONNX file has several scales in {values!r}; only one for all is understood")
+    shifted = constants[values].astype(np.int32) - point.reshape(())
+    result: Array = shifted.astype(np.float32) * factor.astype(np.float32).reshape(())
     return result
 
 
