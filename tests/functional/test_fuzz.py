@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -144,7 +145,9 @@ def run(*arguments: str | Path, about: str = "") -> Answer:
     for text in (answer.out, answer.err):
         assert "Traceback" not in text
         strange = {sign for sign in text if not sign.isprintable() and sign != "\n"}
-        assert not strange or "--json" in arguments, strange
+        if "--json" in arguments:  # made for programs: only what a terminal would obey is escaped
+            strange = {sign for sign in strange if unicodedata.category(sign) == "Cc"}
+        assert not strange, strange
     assert all(len(line) < 2000 for line in answer.err.splitlines())
     if status:
         assert re.search(about or "^$", answer.complaint or answer.out), answer
@@ -229,7 +232,8 @@ NASTY_STRINGS = st.sampled_from(
 )
 NASTY_NUMBERS = st.sampled_from([-1, 0, 1, 3, 10**4, 2**31, 2**63, 10**30, -(2**63), 1.5, 1e308])
 NASTY_VALUES: st.SearchStrategy[Any] = st.one_of(
-    st.sampled_from([None, True, [], {}, [[]], [None], {"a": 1}, [0, 1], [1, 0], [[[["x"]]]]]),
+    # A later change to a list or an object must not reach other examples.
+    st.sampled_from([None, True, [], {}, [[]], [None], {"a": 1}, [0, 1], [1, 0], [[[["x"]]]]]).map(deepcopy),
     st.sampled_from([float("nan"), float("inf"), float("-inf")]),
     NASTY_NUMBERS,
     NASTY_STRINGS,
@@ -395,7 +399,7 @@ def _change(draw: st.DrawFn, container: Any, key: Any) -> None:
         case "rename" if isinstance(container, dict):
             container[draw(NASTY_STRINGS | st.sampled_from(["id", "text", "words", "tokens"]))] = container.pop(key)
         case _:
-            container[key] = deepcopy(draw(NASTY_VALUES))  # later changes must not reach other examples
+            container[key] = draw(NASTY_VALUES)
 
 
 OPTIONS = st.tuples(

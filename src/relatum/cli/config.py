@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +31,14 @@ def show(
 
     The answer is itself a TOML file that can be saved and edited. Values without an origin are the defaults.
     """
+    from relatum.cli.console import show, show_json
     from relatum.config import dump_config, list_keys, trace_config
 
     config, settings = trace_config(file, override or ())
     origins = {name: setting.origin for name, setting in settings.items()}
     if not as_json:
-        print(dump_config(config, origins=origins, changed=changed) or "# every setting has its default\n", end="")
+        settings_file = dump_config(config, origins=origins, changed=changed) or "# every setting has its default\n"
+        show(settings_file.removesuffix("\n"))
         return
     record = {
         key.name: {
@@ -50,7 +51,7 @@ def show(
         for key in list_keys(config)
         if not changed or key.value != key.default
     }
-    print(json.dumps(record, ensure_ascii=False, indent=2))
+    show_json(record)
 
 
 @app.command()
@@ -59,8 +60,9 @@ def check(files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="T
 
     All problems are shown; the exit status is 1 where there are any.
     """
+    from relatum.cli.console import show
     from relatum.config import load_config
-    from relatum.errors import ConfigError, printable
+    from relatum.errors import ConfigError
 
     failed = False
     for file in files:
@@ -68,8 +70,8 @@ def check(files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="T
             load_config(file)
         except ConfigError as error:
             failed = True
-            print(error)
+            show(str(error))
         else:
-            print(f"{printable(str(file))}: ok")
+            show(f"{file}: ok")
     if failed:
         raise typer.Exit(1)

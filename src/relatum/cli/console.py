@@ -1,10 +1,16 @@
-"""What the commands share on screen: messages on standard error, results on standard output."""
+"""What the commands share on screen: messages on standard error, results on standard output.
+
+Labels, texts and file names may hold codes that move a terminal's cursor or rename its window. Everything that a
+command shows therefore goes through this module, which spells such codes out.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from relatum import errors
 from relatum.types import Document
@@ -15,17 +21,45 @@ if TYPE_CHECKING:
     from relatum.data.problems import Problems
 
 
-def results() -> Console:
-    """Where tables of results go: the terminal at its width; a file or pipe has no width to keep to."""
-    from rich.console import Console
+_TERMINAL_CODES = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that JSON need not escape although a terminal obeys them: control codes, and changes of direction."""
 
-    # Labels and names are shown as they are: a bracket in one begins no style.
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 10_000)
+
+def results(file: TextIO | None = None) -> Console:
+    """Make the console for tables of results: as wide as the terminal; a file or pipe has no width to keep to."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class PlainConsole(Console):
+        """Shows every string as it is: a bracket in a label begins no style, and an escape code is spelt out."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable(text), **options)
+
+    width = None if (file or sys.stdout).isatty() else 10_000
+    return PlainConsole(file=file, highlight=False, markup=False, emoji=False, width=width)
 
 
 def printable(text: str) -> str:
-    """The text, escaped where a terminal could not show it; its lines stay lines."""
+    """Escape what a terminal could not show; lines stay lines."""
     return errors.printable(text, keep="\n")
+
+
+def show(text: str) -> None:
+    """Print a result on standard output, with everything escaped that a terminal could not show."""
+    print(printable(text))
+
+
+def show_json(value: object, indent: int | None = 2) -> None:
+    """Print a result on standard output as JSON."""
+    print(to_json(value, sys.stdout, indent))
+
+
+def to_json(value: object, stream: TextIO, indent: int | None = None) -> str:
+    """Write a value as JSON for a stream; what the stream lacks or a terminal would obey is escaped as JSON does it."""
+    lacks_letters = "utf" not in (stream.encoding or "utf-8").lower()
+    text = json.dumps(value, ensure_ascii=lacks_letters, indent=indent)
+    return _TERMINAL_CODES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def say(message: str) -> None:
@@ -54,12 +88,12 @@ def watch(documents: Iterable[Document], name: str) -> Iterator[Document]:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         TextColumn("{task.completed:,} documents"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=None)
+        task = progress.add_task(printable(name), total=None)
         for count, document in enumerate(documents, 1):
             if count % 64 == 0:
                 progress.update(task, completed=count)

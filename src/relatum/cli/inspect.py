@@ -33,9 +33,7 @@ def inspect(
     Entities and relations that the tags of a model cannot say are counted for the tagging in the configuration. Bad
     records are reported, left out, and end the command with status 1.
     """
-    import json
-
-    from relatum.cli.console import say, warn_about, watch
+    from relatum.cli.console import say, show_json, warn_about, watch
     from relatum.config import load_config
     from relatum.data.corpus import open_corpus
     from relatum.data.inspection import inspect_corpus
@@ -62,7 +60,7 @@ def inspect(
     )
     warn_about(result.problems)
     if as_json:
-        print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
+        show_json(result.to_dict())
     else:
         _show(result, data)
     if result.problems.count:
@@ -73,7 +71,7 @@ def _show(result: Inspection, data: Path) -> None:
     from rich import box
     from rich.table import Table
 
-    from relatum.cli.console import printable, results
+    from relatum.cli.console import results
 
     console = results()
     parts = result.parts
@@ -81,15 +79,15 @@ def _show(result: Inspection, data: Path) -> None:
     many = len(parts) > 1
 
     def table(title: str, *, first: str = "") -> Table:
-        made = Table(title=printable(title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+        made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
         made.add_column(first)
         for name in (*parts, *(["total"] if many else [])):
-            made.add_column(printable(name), justify="right")
+            made.add_column(name, justify="right")
         return made
 
     def row(made: Table, label: str, values: list[int], sum_: int | None = None) -> None:
         every = [*values, sum(values) if sum_ is None else sum_] if many else values
-        made.add_row(printable(label), *map(str, every))
+        made.add_row(label, *map(str, every))
 
     sizes = table(f"{data} ({', '.join(dict.fromkeys(counts.format for counts in parts.values()))})")
     row(sizes, "documents", [counts.documents for counts in parts.values()])
@@ -141,17 +139,15 @@ def _show(result: Inspection, data: Path) -> None:
 
 
 def _show_duplicates(console: Console, result: Inspection) -> None:
-    from relatum.cli.console import printable
-
     for name, counts in result.parts.items():
         if counts.distinct < counts.sentences:
             repeated = _sentences(counts.sentences - counts.distinct)
-            console.print(printable(f"{name}: {repeated} repeated from earlier in {name}"))
+            console.print(f"{name}: {repeated} repeated from earlier in {name}")
     for (first, second), found in result.shared.items():
         if found.count:
-            console.print(printable(f"\n{_sentences(found.count, 'distinct ')} of {second} also in {first}:"))
+            console.print(f"\n{_sentences(found.count, 'distinct ')} of {second} also in {first}:")
             for shared in found.sentences[:SHOWN_DUPLICATES]:
-                console.print(printable(f"  {shared.second} = {shared.first}: {shared.text}"), soft_wrap=True)
+                console.print(f"  {shared.second} = {shared.first}: {shared.text}", soft_wrap=True)
             if found.count > SHOWN_DUPLICATES:
                 console.print(f"  … and {found.count - SHOWN_DUPLICATES} more; --json lists them")
 

@@ -64,9 +64,7 @@ def probe(
         _probe_corpus(model, data, part, from_, as_json, device, batch_size, max_cells)
         return
 
-    import json
-
-    from relatum.cli.console import results
+    from relatum.cli.console import results, show_json
     from relatum.cli.sources import find_source
     from relatum.data.problems import Problems
 
@@ -81,7 +79,7 @@ def probe(
     extractor = _load(model, device, batch_size, max_cells)
     if as_json:
         texts = [_record(document, extractor.probe(document.text), tables) for document in documents]
-        print(json.dumps({"model": model, "texts": texts}, ensure_ascii=False))
+        show_json({"model": model, "texts": texts}, indent=None)
         return
     console = results()
     for document in documents:
@@ -106,20 +104,19 @@ def _record(document: Document, probes: Sequence[Probe], tables: bool) -> dict[s
 
 def _show(console: Console, probe: Probe) -> None:
     """The sentence, and two tables: a row for all that any layer says, a column for each layer."""
-    from relatum.cli.console import printable
     from relatum.extractor.result import mention
 
     text = probe.text
     console.print()
-    console.print(printable(" ".join(span.of(text) for span in probe.words)), style="bold", soft_wrap=True)
+    console.print(" ".join(span.of(text) for span in probe.words), style="bold", soft_wrap=True)
     if len(probe.windows) > 1:
         console.print(f"read in {len(probe.windows)} windows of at most {max(w.width for w in probe.windows)} words")
 
     def entity(one: Entity) -> list[str]:
-        return [printable(mention(one, text)), one.label]
+        return [mention(one, text), one.label]
 
     def relation(one: Relation) -> list[str]:
-        return [printable(mention(one.head, text)), one.label, printable(mention(one.tail, text))]
+        return [mention(one.head, text), one.label, mention(one.tail, text)]
 
     said = [layer.found for layer in probe.layers]
     entities = sorted({one for found in said for one in found.entities}, key=_place)
@@ -178,10 +175,8 @@ def _probe_corpus(
     batch_size: int | None,
     max_cells: int | None,
 ) -> None:
-    import json
-
     from relatum.cli.annotated import load_annotated
-    from relatum.cli.console import printable, results
+    from relatum.cli.console import results, show, show_json
     from relatum.cli.progress import count_sentences
     from relatum.evaluation.probing import measure_layers
     from relatum.extractor.inside.probe import predict_layers
@@ -203,9 +198,9 @@ def _probe_corpus(
             "sentences": len(examples),
             "layers": [{"layer": number, **layer.to_dict()} for number, layer in enumerate(layers, 1)],
         }
-        print(json.dumps(record, indent=2, ensure_ascii=False))
+        show_json(record)
         return
-    print(printable(f"{model}: {len(examples):,} sentences of {data}"))
+    show(f"{model}: {len(examples):,} sentences of {data}")
     show_layers(results(), layers)
 
 

@@ -41,6 +41,8 @@ def _make(name: str) -> Progress:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from relatum.cli.console import printable
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -51,5 +53,5 @@ def _make(name: str) -> Progress:
     made = Progress(
         *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
     )
-    made.add_task(name, total=None)
+    made.add_task(printable(name), total=None)
     return made

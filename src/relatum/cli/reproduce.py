@@ -184,13 +184,11 @@ def _list(requests: Sequence[Request], out: Path) -> None:
 
 def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
     """Print tables one after the other; one by itself is a record in JSON, several are a list of them."""
-    import json
-
-    from relatum.cli.console import printable, results
+    from relatum.cli.console import printable, results, show_json
     from relatum.experiments import rendering
 
     if format == "json":
-        print(json.dumps(records[0] if len(records) == 1 else records, ensure_ascii=False, indent=2))
+        show_json(records[0] if len(records) == 1 else records)
     elif format == "csv":
         print(rendering.to_csv(*records), end="")
     elif format == "markdown":

@@ -45,14 +45,11 @@ def write_extractions(
 
 
 def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO, source: Source) -> None:
-    import json
-
-    # A stream that lacks a letter gets it in the way that JSON and HTML have for that.
-    plain = "utf" not in (out.encoding or "utf-8").lower()
+    from relatum.cli.console import to_json
 
     def record(extraction: Extraction, indent: int | None = None) -> str:
         named = {"id": extraction.document.id} if source.many else {}
-        return json.dumps({**named, **extraction.to_dict()}, ensure_ascii=plain, indent=indent)
+        return to_json({**named, **extraction.to_dict()}, out, indent)
 
     if format == "table":
         _print_tables(extractions, out, source)
@@ -61,6 +58,8 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
 
         shown = (extraction if source.many else extraction.with_id("") for extraction in extractions)
         parts = page_parts(shown, source.where if source.many else "Entities and relations")
+        # A stream that lacks a letter gets it in the way that HTML has for that.
+        plain = "utf" not in (out.encoding or "utf-8").lower()
         out.writelines(part.encode("ascii", "xmlcharrefreplace").decode() if plain else part for part in parts)
     elif format == "json" and source.many:
         out.write("[")
@@ -73,15 +72,12 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
 
 def _print_tables(extractions: Iterator[Extraction], out: TextIO, source: Source) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    from relatum.cli.console import printable
+    from relatum.cli.console import results
     from relatum.extractor.result import mention
 
-    # As in `console.results`: a file or pipe has no width to keep to.
-    width = None if out.isatty() else 10_000
-    console = Console(file=out, highlight=False, markup=False, emoji=False, width=width)
+    console = results(out)
 
     def table(title: str, *columns: str) -> Table:
         made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
@@ -96,15 +92,15 @@ def _print_tables(extractions: Iterator[Extraction], out: TextIO, source: Source
         text = extraction.text
         if source.many:
             cut = f"… ({len(text):,} characters)" if len(text) > _SHOWN_TEXT else ""
-            console.print(printable(extraction.document.id), style="bold")
-            console.print(printable(text[:_SHOWN_TEXT].strip() + cut))
+            console.print(extraction.document.id, style="bold")
+            console.print(text[:_SHOWN_TEXT].strip() + cut)
         entities = table("entities", "entity", "type", "score", "start", "end")
         for entity in extraction.entities:
             start, end = map(str, entity.span)
-            entities.add_row(printable(mention(entity, text)), entity.label, shown(entity.score), start, end)
+            entities.add_row(mention(entity, text), entity.label, shown(entity.score), start, end)
         relations = table("relations", "head", "relation", "tail", "score")
         for relation in extraction.relations:
-            head, tail = (printable(mention(end, text)) for end in (relation.head, relation.tail))
+            head, tail = (mention(end, text) for end in (relation.head, relation.tail))
             relations.add_row(head, relation.label, tail, shown(relation.score))
         for made in (entities, relations):
             console.print(made if made.row_count else f"no {made.title}")
