@@ -83,6 +83,22 @@ def test_merge_prefers_the_entity_far_from_an_edge() -> None:
         assert merged.entities == (entity(4, 8),)
 
 
+@pytest.mark.parametrize("best", [0, 1, 2], ids=["first", "middle", "last"])
+def test_merge_takes_the_window_in_which_an_entity_is_farthest_from_the_edges(best: int) -> None:
+    """X is found in three windows, in one of them far from the edges; Y, in a fourth, lies between."""
+    n_words, place = 40, 20
+
+    def window(margin: int, label: str) -> tuple[Span, Annotation]:
+        return Span(place - margin, place + 1 + margin), Annotation((entity(margin, margin + 1, label),))
+
+    windows = [window(5 if number == best else 1, "X") for number in range(3)]
+    for at in range(4):
+        merged = merge_windows([*windows[:at], window(3, "Y"), *windows[at:]], n_words)
+        assert merged.entities == (entity(place, place + 1, "X"),)
+    nearer = [window(2, "X") for _ in windows]
+    assert merge_windows([*nearer, window(3, "Y")], n_words).entities == (entity(place, place + 1, "Y"),)
+
+
 def test_merge_counts_no_edge_where_the_sentence_ends() -> None:
     """The first and the last words of a sentence touch an edge of their window, but one that cuts nothing off."""
     windows = Span(0, 6), Span(1, 8)

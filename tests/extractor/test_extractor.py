@@ -184,7 +184,7 @@ def test_predicting_together_equals_predicting_one_by_one() -> None:
 @pytest.mark.parametrize("max_cells", [1, 4, 9, 50, 100])
 @pytest.mark.parametrize("overlap", [0, 1, 32])
 def test_long_sentence_is_read_in_windows(max_cells: int, overlap: int) -> None:
-    extractor = make_extractor(f"extraction.max_cells={max_cells}", f"extraction.overlap={overlap}")
+    extractor = Extractor(make_small_model(f"extraction.overlap={overlap}"), max_cells=max_cells)
     shapes: list[torch.Size] = []
     extractor.model.network.register_forward_hook(lambda _, inputs, __: shapes.append(inputs[0].mask.shape))
     text = " ".join(TEXT[:46].split() * 4)
@@ -204,10 +204,30 @@ def test_sentence_of_more_words_than_max_words_is_read_in_windows(n_words: int, 
     assert sorted(shapes) == lengths
 
 
+@pytest.mark.parametrize(("overlap", "shared"), [(1, 1), (3, 3), (4, 3), (32, 3)])
+def test_windows_share_at_most_half_of_their_words(overlap: int, shared: int) -> None:
+    """An overlap close to the length of a window would make a window for nearly every word."""
+    extractor = make_extractor("extraction.max_words=7", f"extraction.overlap={overlap}")
+    windows = extractor._windows(["Oldhaven"] * 23)
+    assert [first.end - second.start for first, second in pairwise(windows)] == [shared] * (len(windows) - 1)
+    assert len(windows) == {1: 4, 3: 5}[shared]
+
+
+def test_sentence_within_max_words_is_read_whole_whatever_max_cells_says() -> None:
+    """Only a `max_cells` that is given for this extractor, where memory is short, cuts such a sentence."""
+    settings = ("extraction.max_words=12", "extraction.max_cells=16", "extraction.overlap=0")
+    extractor = make_extractor(*settings)
+    shapes: list[tuple[int, ...]] = []
+    extractor.model.network.register_forward_hook(lambda _, inputs, __: shapes.append(tuple(inputs[0].mask.shape)))
+    extractor.predict([Sentence(("Oldhaven",) * n) for n in (12, 2, 13, 2, 2, 2, 2)])
+    assert shapes == [(1, 12), (1, 12), (4, 2), (2, 2)]
+    assert Extractor(extractor.model, max_cells=16)._windows(["x"] * 12) == [Span(0, 4), Span(4, 8), Span(8, 12)]
+
+
 def test_sentence_that_fits_exactly_is_read_whole() -> None:
     words = sentence("Mara left Oldhaven on a ferry")
     whole = make_extractor().predict([words])[0]
-    assert_same(make_extractor("extraction.max_cells=36").predict([words])[0], whole)
+    assert_same(Extractor(make_small_model(), max_cells=36).predict([words])[0], whole)
 
 
 def test_given_entities_are_returned_and_only_they_are_related() -> None:
@@ -231,7 +251,7 @@ def test_given_entities_are_returned_and_only_they_are_related() -> None:
 
 def test_given_entities_are_returned_from_windows_too() -> None:
     """An entity longer than a window, one in each, and two that overlap."""
-    extractor = make_extractor("extraction.max_cells=16", "extraction.overlap=2")
+    extractor = make_extractor("extraction.max_words=4", "extraction.overlap=2")
     words = sentence("a b c d e f g h i j")
     given = [
         Entity(Span(0, 6), "Loc"),
@@ -248,7 +268,7 @@ def test_given_entities_are_returned_from_windows_too() -> None:
 
 def test_given_entities_that_share_words_keep_their_relations_in_windows() -> None:
     """[0, 3) is only in the first window and [2, 5) only in the second: neither may push the other out."""
-    extractor = make_extractor("extraction.max_cells=16", "extraction.overlap=2")
+    extractor = make_extractor("extraction.max_words=4", "extraction.overlap=2")
     given = [
         Entity(Span(0, 3), "Loc"),
         Entity(Span(3, 4), "Peop"),
@@ -286,9 +306,9 @@ def test_given_entities_must_be_as_many_lists_as_sentences(given: list[list[Enti
         make_extractor().predict([sentence("Mara left"), sentence("Tom came")], given)
 
 
-@pytest.mark.parametrize("max_cells", [10_000, 16])
-def test_given_entities_keep_their_ids_in_relations(max_cells: int) -> None:
-    extractor = make_extractor(f"extraction.max_cells={max_cells}", "extraction.overlap=2")
+@pytest.mark.parametrize("max_words", [96, 4])
+def test_given_entities_keep_their_ids_in_relations(max_words: int) -> None:
+    extractor = make_extractor(f"extraction.max_words={max_words}", "extraction.overlap=2")
     words = "Mara Ilves left Oldhaven for Port Amsel".split()
     given = [Entity(Span(place, place + 1), "Loc", id=f"T{place}") for place in range(len(words))]
     found = extractor.predict([Sentence(tuple(words))], [given])[0].found
