@@ -19,7 +19,7 @@ def calibrated(extractor: Extractor) -> Extractor:
     return Extractor(replace(extractor.model, calibration=OWN))
 
 
-@pytest.mark.parametrize("settings", [(), ("extraction.max_cells=36", "extraction.overlap=3")])
+@pytest.mark.parametrize("settings", [(), ("extraction.max_words=6", "extraction.overlap=3")])
 def test_calibration_changes_scores_and_not_what_is_found(settings: tuple[str, ...]) -> None:
     plain = make_extractor(*settings)
     words = sentence(f"{TEXT} {TEXT}")

@@ -105,7 +105,7 @@ def test_jobs_as_large_as_one_that_did_not_fit_are_not_tried_whole(monkeypatch: 
 
 
 def test_sentence_that_does_not_fit_by_itself_is_told_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RelatumError, match=r"one sentence of 3 words; lower extraction\.max_words"):
+    with pytest.raises(RelatumError, match=r"a sentence of 3 words does not fit .*lower max_cells .*in windows"):
         read_with_room_for(monkeypatch, 0, [2])
 
 

@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from relatum.config import Config, load_config
+from relatum.extractor.extractor import Extractor
 from relatum.training.advice import SHOWN, advise, shorten
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
 from relatum.training.loop import train
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
+from ..small_models import make_small_model
 from .conftest import Silent
 
 CONFIG = load_config()
@@ -140,6 +142,20 @@ def test_advise_notices_long_sentences() -> None:
     assert train_.startswith("1 train sentence is longer than 10 words (x-0: 11 words)")
     assert dev.startswith("1 dev sentence is longer than extraction.max_words = 10 (y-0: 11 words)")
     assert advise(parts, load_config(None, ["extraction.max_words=11"])) == []
+
+
+@pytest.mark.parametrize("n_words", [200, 300])
+def test_advice_on_long_sentences_has_a_cure_that_works(n_words: int) -> None:
+    """The limit that advice speaks of is the one that the extractor keeps, beyond 181 words (32,768 cells) too."""
+    words = ("word",) * n_words
+    parts = good()
+    parts["dev"].append(Example(Sentence(words), Annotation(), "long"))
+    for max_words, n_windows in ((n_words - 1, 2), (n_words, 1)):
+        model = make_small_model(f"extraction.max_words={max_words}")
+        assert len(Extractor(model)._windows(words)) == n_windows
+        remarks = advise(parts, model.config)
+        assert len(remarks) == n_windows - 1
+        assert all("raise it" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ MaxCells = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="The most table cells in a batch, which memory grows with; as the model says if not given.",
+        help="The most table cells in a batch, which memory grows with; a sentence that has more is read in windows. "
+        "As the model says if not given.",
     ),
 ]
 Others = Annotated[

@@ -428,7 +428,11 @@ class ExtractionConfig(Section):
     """How raw text is read with a trained model."""
 
     batch_size: Positive = Field(default=32, description="Sentences in a batch.")
-    max_cells: Positive = Field(default=32_768, description="The most table cells in a batch.")
+    max_cells: Positive = Field(
+        default=32_768,
+        description="The most table cells in a batch; a sentence of up to max_words words that has more is a batch of "
+        "its own.",
+    )
     max_words: Positive = Field(
         default=96,
         description="The longest sentence that is read as a whole; a longer one is read in windows. A model finds less "

@@ -52,6 +52,7 @@ class Extractor:
         self.model, self.card = model, card
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
+        self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
         self._known = KnownWords()
         self._splitter = make_splitter(model.config.text.words, model.config.text.sentences)
 
@@ -70,7 +71,8 @@ class Extractor:
         products over tables are computed in bfloat16, and on a CPU with AMX those of the encoder and of the sequence as
         sums of products of bfloat16: that is faster where the device has instructions for it, and not quite the same.
         Such a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its
-        own. Several names are an `Ensemble`: models of the same labels that are read with as one.
+        own. A `max_cells` that is given here limits single sentences too: a longer one is read in windows. Several
+        names are an `Ensemble`: models of the same labels that are read with as one.
         """
         check_precision(precision)
         if not isinstance(name_or_path, str | Path):
@@ -251,12 +253,12 @@ class Extractor:
 
     def _windows(self, words: Sequence[str]) -> list[Span]:
         """The whole sentence, or overlapping parts of one that is longer than the settings or the encoder allow."""
-        settings = self.model.config.extraction
-        max_words = max(1, min(settings.max_words, isqrt(self.max_cells)))
+        max_words = self.max_words
         pieces, max_pieces = self._pieces(words)
         if 0 < len(words) <= max_words and (max_pieces is None or sum(pieces) <= max_pieces):
             return [Span(0, len(words))]  # as nearly always
-        return make_windows(pieces, max_pieces, max_words, min(settings.overlap, max_words // 2), words)
+        overlap = min(self.model.config.extraction.overlap, max_words // 2)
+        return make_windows(pieces, max_pieces, max_words, overlap, words)
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
         """How many pieces the encoder makes of each word, and how many it can read."""

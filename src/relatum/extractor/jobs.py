@@ -93,8 +93,8 @@ def do_jobs(
                 parts.appendleft(job)  # once more, when the one before it has left the device
             else:
                 raise RelatumError(
-                    f"the device has not the memory for one sentence of {len(job.words[0])} words; lower "
-                    "extraction.max_words, so that it is read in windows, or read on another device (--device)"
+                    f"out of memory: a sentence of {len(job.words[0])} words does not fit on the device; give a lower "
+                    "max_cells (--max-cells), so that it is read in windows, or read on another device (--device)"
                 )
             while len(under_way) > (ahead if scores is not None else 0):
                 yield _finish(model, *under_way.popleft())

@@ -280,7 +280,7 @@ def test_jobs_are_divided_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch)
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(type(extractor.model.network), "forward", none)
-    with pytest.raises(RelatumError, match=r"memory for all layers of one sentence of 11 words; lower extraction.max"):
+    with pytest.raises(RelatumError, match=r"out of memory: all layers of a sentence of 11 words .*lower max_cells"):
         extractor.probe(TEXT)
 
 

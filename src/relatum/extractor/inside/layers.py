@@ -62,8 +62,9 @@ def read_layers(model: Model, jobs: Iterable[Job], known: KnownWords | None = No
                 parts += reversed(job.divide())
             else:
                 raise RelatumError(
-                    f"the device has not the memory for all layers of one sentence of {len(job.words[0])} words; lower "
-                    "extraction.max_words, so that it is read in windows, or read on another device (--device)"
+                    f"out of memory: all layers of a sentence of {len(job.words[0])} words do not fit on the device; "
+                    "give a lower max_cells (--max-cells), so that it is read in windows, or read on another device "
+                    "(--device)"
                 )
 
 
