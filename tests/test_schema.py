@@ -255,3 +255,10 @@ def test_infer_schema_lists_pairs_only_where_labels_alone_would_say_more() -> No
 
 def test_infer_schema_of_nothing_is_empty() -> None:
     assert infer_schema([]) == Schema(())
+
+
+def test_load_refuses_a_type_that_stands_twice(tmp_path: Path) -> None:
+    path = tmp_path / "types.json"
+    path.write_text('{"entities": {"Loc": {}}, "relations": {"In": {"symmetric": true}, "In": {}}}')
+    with pytest.raises(SchemaError, match='the key "In" stands twice in one object; remove one'):
+        Schema.load(path)

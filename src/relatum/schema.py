@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
+from relatum import strict_json
 from relatum.errors import SchemaError
 from relatum.types import Annotation
 
@@ -133,7 +133,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         try:
-            record = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            record = strict_json.loads(Path(path).read_text(encoding="utf-8-sig"))
             if not isinstance(record, dict):
                 raise SchemaError(f"found {type(record).__name__}, expected a JSON object")
             return cls.from_dict(record)

@@ -197,7 +197,9 @@ def test_load_lists_refuses_a_file_of_another_shape(tmp_path: Path, value: objec
     assert str(caught.value).startswith(f"{path}: expected ")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"9" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[" * 100_000, b"9" * 5000, b'{"train": [0], "dev": [], "train": [1]}']
+)
 def test_load_lists_refuses_what_is_no_json(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lists.json"
     path.write_bytes(content)

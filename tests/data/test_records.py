@@ -269,6 +269,29 @@ def test_parse_json_of_any_text_parses_or_is_bad(text: str) -> None:
         parse_json(text)
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": {"x": {}, "a": [], "a": null}}]', '{"a":1,"\\u0061":2}'])
+def test_parse_json_refuses_a_key_that_stands_twice(text: str) -> None:
+    expected = "every key once: only one of its values could be read"
+    assert _bad(lambda: parse_json(text)) == (None, 'the key "a" twice in one object', expected)
+
+
+@pytest.mark.parametrize(("reader", "content"), [(json_lines, "%s\n%s\n%s\n"), (json_array, "[%s,\n%s,\n%s]")])
+def test_record_with_a_key_twice_is_a_problem_and_the_others_are_read(
+    tmp_path: Path, reader: Reader, content: str
+) -> None:
+    content %= '{"a": 1}', '{"a": 2, "e": [{"s": 1, "s": 2}]}', '{"a": 3}'
+    records, (problem,) = _read(reader, tmp_path / "a", content.encode())
+    assert [record.value for record in records] == [{"a": 1}, {"a": 3}]
+    assert (problem.found, problem.line, problem.record) == ('the key "s" twice in one object', 2, 2)
+    assert first_record(tmp_path / "a") == {"a": 1}
+
+
+def test_broken_line_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    records, problems = _read(json_lines, tmp_path / "a", b'{"b": {"a": 1, "a": 2}, \n{"a": 3}\n')
+    assert [record.value for record in records] == [{"a": 3}]
+    assert len(problems) == 1
+
+
 @pytest.mark.parametrize("byte", [b"\xff", b"\xe9", b"\xed\xa0\x80", b"\xc0\x80"])
 def test_json_lines_names_the_byte_that_is_not_utf_8(tmp_path: Path, byte: bytes) -> None:
     path = tmp_path / "a"

@@ -756,6 +756,20 @@ def test_harmless_oddities_are_read(tmp_path: Path, name: str) -> None:
     assert convert(source, tmp_path / "out" / "new.jsonl", "jsonl", "--from", format).status == 0
 
 
+@pytest.mark.parametrize("format", JSON)
+def test_key_that_stands_twice_loses_nothing_silently(tmp_path: Path, format: str) -> None:
+    content = sample(format)[""]
+    found = re.search(rb'"(entities|ner|annotations)": ', content)
+    assert found
+    source = tmp_path / f"x{FORMATS[format].suffix}"
+    source.write_bytes(content[: found.start()] + found[0] + b"[], " + content[found.start() :])
+    (tmp_path / "out").mkdir()
+    for origin in ([], ["--from", format]):
+        answer = convert(source, tmp_path / "out" / "new.jsonl", "jsonl", *origin)
+        assert answer.status == 1
+        assert f': found the key "{found[1].decode()}" twice in one object; expected every key once' in answer.err
+
+
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
     """A good file to read, in a folder of its own."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, Record, show
 from relatum.errors import Problem
+from relatum.strict_json import StrictDecoder
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LOOKED_AT = 100
@@ -55,8 +56,25 @@ def decode(line: bytes) -> str:
 
 def parse_json(text: str) -> object:
     """Parse one JSON value; whatever is wrong with it is a `BadRecord`."""
+    decoder = StrictDecoder()
+    value = _decode_json(text, decoder)
+    if repeated := _repeated_key(decoder):
+        raise repeated
+    return value
+
+
+def _repeated_key(decoder: StrictDecoder) -> BadRecord | None:
+    """A complaint about the first key that stands twice in an object of the last value; None if no key does."""
+    if not decoder.repeated:
+        return None
+    found = f"the key {show(decoder.repeated[0])} twice in one object"
+    return BadRecord(found, "every key once: only one of its values could be read")
+
+
+def _decode_json(text: str, decoder: StrictDecoder) -> object:
+    decoder.repeated.clear()
     try:
-        return json.loads(text)
+        return decoder.decode(text)
     except RecursionError:
         raise BadRecord("values nested too deeply", "a JSON record of ordinary depth") from None
     except json.JSONDecodeError as error:
@@ -68,6 +86,7 @@ def parse_json(text: str) -> object:
 def json_lines(path: Path, problems: Problems) -> Iterator[Record]:
     """One JSON value a line, streamed; blank lines are passed over, broken ones become problems."""
     number = 0
+    decoder = StrictDecoder()
     with path.open("rb") as lines:
         for index, line in enumerate(lines, 1):
             if index == 1 and line.startswith(_UTF16):
@@ -79,17 +98,30 @@ def json_lines(path: Path, problems: Problems) -> Iterator[Record]:
             number += 1
             try:
                 text = decode(line)
-                yield Record(parse_json(text), index, number, _is_doubtful(text))
+                value = _decode_json(text, decoder)
             except BadRecord as bad:
                 problems.add(Problem(str(path), bad.found, f"{bad.expected}, one record a line", index, number))
+                continue
+            if repeated := _repeated_key(decoder):
+                problems.add(Problem(str(path), repeated.found, repeated.expected, index, number))
+            else:
+                yield Record(value, index, number, _is_doubtful(text))
 
 
 def json_array(path: Path, problems: Problems) -> Iterator[Record]:
-    """The elements of one JSON array, each with the line on which it starts."""
+    """The elements of one JSON array, each with the line on which it starts; a key that stands twice is a problem."""
+    decoder = StrictDecoder()
+    for record in _array_elements(path, problems, decoder):
+        if repeated := _repeated_key(decoder):
+            problems.add(Problem(str(path), repeated.found, repeated.expected, record.line, record.number))
+        else:
+            yield record
+
+
+def _array_elements(path: Path, problems: Problems, decoder: StrictDecoder) -> Iterator[Record]:
     text = read_text(path, problems)
     if text is None:
         return
-    decoder = json.JSONDecoder()
     at, line, number, counted = _blank(text, 0), 1, 0, 0
 
     def problem(found: str, expected: str) -> None:
@@ -101,6 +133,7 @@ def json_array(path: Path, problems: Problems) -> Iterator[Record]:
     at = _blank(text, at + 1)
     while text[at : at + 1] != "]" or number:
         line, counted, number = line + text.count("\n", counted, at), at, number + 1
+        decoder.repeated.clear()
         try:
             value, at = decoder.raw_decode(text, at)
         except RecursionError:
@@ -148,12 +181,12 @@ def first_records(path: Path) -> list[object]:
 @lru_cache(maxsize=1)  # every format in turn asks about the same file
 def _first_records(path: Path, _changed: int, _size: int) -> list[object]:
     if _starts_array(path):
-        return [record.value for record in islice(json_array(path, Problems()), _LOOKED_AT)]
+        return [record.value for record in islice(_array_elements(path, Problems(), StrictDecoder()), _LOOKED_AT)]
     found: list[object] = []
     with path.open("rb") as lines:
         for line in islice(lines, _LOOKED_AT):
             with suppress(BadRecord):
-                found.append(parse_json(decode(line.removeprefix(codecs.BOM_UTF8))))
+                found.append(_decode_json(decode(line.removeprefix(codecs.BOM_UTF8)), StrictDecoder()))
     return found
 
 

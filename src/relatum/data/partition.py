@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+from relatum import strict_json
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.types import Document
@@ -162,7 +162,7 @@ def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
             raise RelatumError(f"{path}: found no lists; expected train.txt, dev.txt and test.txt, one id a line")
         return [(str(path), lists)]
     try:
-        value = json.loads(_text(path))
+        value = strict_json.loads(_text(path))
     except (ValueError, RecursionError) as error:
         raise RelatumError(f"{path}: not valid JSON: {error}") from None
     folds = value if isinstance(value, list) else [value]
