@@ -412,7 +412,8 @@ def test_fit_refuses_crossing_relations_where_the_format_holds_sentences() -> No
     assert problem == Problem(
         "in.jsonl",
         "the relation Out between sentences, from 'c' to 'a'",
-        "relations inside one sentence, as SpERT JSON holds single sentences; --crossing drop leaves them out",
+        "relations inside one sentence, as SpERT JSON holds single sentences; --crossing drop leaves them out, "
+        "--crossing join joins their sentences",
         field="document 'd'",
     )
 
@@ -426,6 +427,63 @@ def test_fit_drops_crossing_relations_when_told_and_counts_them() -> None:
     assert remarks[CROSSING] == 2
     assert remarks[ATTRIBUTES] == 1
     assert fitted.attributes == ()
+
+
+def _three_sentences(*relations: tuple[int, int]) -> Document:
+    """One entity in each of four lines, with relations between those of these numbers."""
+    entities = tuple(_entity(start, start + 1) for start in (0, 4, 8, 12))
+    ends = tuple(Relation(entities[head], entities[tail], "R") for head, tail in relations)
+    return _document("a b\nc d\ne f\ng h", *entities, relations=ends)
+
+
+@pytest.mark.parametrize("format", [SPERT, TABLE, SCIERC])
+@pytest.mark.parametrize(
+    ("relations", "sentences"),
+    [
+        ([(0, 1)], [(0, 4), (4, 6), (6, 8)]),
+        ([(1, 0)], [(0, 4), (4, 6), (6, 8)]),
+        ([(2, 0)], [(0, 6), (6, 8)]),
+        ([(0, 1), (3, 2)], [(0, 4), (4, 8)]),
+        ([(0, 2), (1, 3)], [(0, 8)]),
+        ([], [(0, 2), (2, 4), (4, 6), (6, 8)]),
+    ],
+)
+def test_fit_joins_the_sentences_of_crossing_relations_and_counts_them(
+    format: Format, relations: list[tuple[int, int]], sentences: list[tuple[int, int]]
+) -> None:
+    document = _three_sentences(*relations)
+    fitted, remarks = _fit(document, format, crossing="join")
+    assert list(fitted.sentences or ()) == sentences
+    assert fitted.annotation == document.annotation
+    assert remarks.get("sentences joined because a relation connects them", 0) == 4 - len(sentences)
+    assert CROSSING not in remarks
+
+
+def test_fit_joins_sentences_for_relations_that_overlapping_entities_lose() -> None:
+    document = _three_sentences((0, 1))
+    nested = replace(document.annotation, entities=(*document.annotation.entities, _entity(0, 3, "Y")))
+    fitted, remarks = _fit(replace(document, annotation=nested), _flat(SPERT), "keep-longest", "join")
+    assert fitted.annotation.relations == ()
+    assert list(fitted.sentences or ()) == [(0, 4), (4, 6), (6, 8)]
+    assert remarks["sentences joined because a relation connects them"] == 1
+
+
+def test_fit_leaves_sentences_alone_where_the_format_needs_none() -> None:
+    document = split(_three_sentences((0, 3)), SPLITTER)
+    assert _fit(document, JSONL, crossing="join") == (document, {})
+
+
+def test_fit_refuses_annotations_inside_words_when_told() -> None:
+    document = _document("Oslo-based", _entity(0, 4))
+    (cut,) = fit_documents([document], SPERT, SPLITTER, Policy(), Problems(), "here")
+    assert cut.words == (Span(0, 4), Span(4, 10))
+    problems = Problems()
+    assert not list(fit_documents([document], SPERT, SPLITTER, Policy(inside_words="fail"), problems, "here"))
+    (problem,) = problems.kept
+    assert problem.found == "'Oslo' at characters [0, 4), which begins or ends inside a word"
+    assert problem.expected == "annotations of whole words; --set data.inside_words=cut cuts the words there"
+    whole = _document("Oslo based", _entity(0, 4))
+    assert list(fit_documents([whole], SPERT, SPLITTER, Policy(inside_words="fail"), Problems(), "here"))
 
 
 def test_fit_keeps_crossing_relations_where_the_format_holds_documents() -> None:

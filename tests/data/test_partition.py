@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.data.partition import Fold, divide, load_lists, make_folds, pick
+from relatum.data.partition import Fold, divide, load_lists, make_folds, pick, remark_on_lists
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.types import Document
@@ -158,6 +158,58 @@ def test_load_lists_reads_a_folder_of_ids_one_a_line(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_bytes(b"\xef\xbb\xbfb\r\n\r\n  a  \r\n")
     (tmp_path / "test.txt").write_text("c\n", encoding="utf-8")
     assert load_lists(tmp_path, DOCUMENTS) == [Fold((1, 0), (), (2,))]
+
+
+def test_load_lists_reads_lists_whose_names_have_no_suffix(tmp_path: Path) -> None:
+    for name, ids in (("train", "a\nb\n"), ("dev", "c"), ("test", "d\n")):
+        (tmp_path / name).write_text(ids, encoding="utf-8")
+    assert load_lists(tmp_path, DOCUMENTS) == [Fold((0, 1), (2,), (3,))]
+    (tmp_path / "dev.txt").write_text("c", encoding="utf-8")
+    with pytest.raises(RelatumError, match=r"found both dev and dev.txt; expected one list of each part; remove one"):
+        load_lists(tmp_path, DOCUMENTS)
+
+
+def test_load_lists_reads_a_subfolder_for_each_fold(tmp_path: Path) -> None:
+    for number, (train, test) in {10: ("b", "c"), 2: ("a", "d")}.items():
+        (tmp_path / f"fold-{number}").mkdir()
+        (tmp_path / f"fold-{number}" / "train.txt").write_text(train, encoding="utf-8")
+        (tmp_path / f"fold-{number}" / "test").write_text(test, encoding="utf-8")
+    (tmp_path / "other").mkdir()
+    assert load_lists(tmp_path, DOCUMENTS) == [Fold((0,), (), (3,)), Fold((1,), (), (2,))]
+
+
+def test_load_lists_reads_the_test_parts_of_folds(tmp_path: Path) -> None:
+    for name, ids in (("cv0", "b\na\n"), ("cv1", "c\n"), ("cv10", "d"), ("README", "no list\n")):
+        (tmp_path / name).write_text(ids, encoding="utf-8")
+    assert load_lists(tmp_path, DOCUMENTS) == [
+        Fold((2, 3), (), (1, 0)),
+        Fold((1, 0, 3), (), (2,)),
+        Fold((1, 0, 2), (), (3,)),
+    ]
+
+
+def test_load_lists_names_every_document_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "cv0").write_text("a\nnobody\n", encoding="utf-8")
+    (tmp_path / "cv1").write_text("b\nnothing\n", encoding="utf-8")
+    with pytest.raises(RelatumError) as caught:
+        load_lists(tmp_path, DOCUMENTS)
+    assert str(caught.value) == (
+        f"{tmp_path}: 2 of the documents that it lists are not in the corpus, which has 4; expected the id of a "
+        "document, or its number from 0 to 3. Name the folder that has them all, or take them off the lists:\n"
+        f"  'nothing' ({tmp_path / 'cv0'}, train[1])\n  'nobody' ({tmp_path / 'cv0'}, test[1])"
+    )
+
+
+def test_documents_on_no_list_are_named() -> None:
+    problems = Problems()
+    remark_on_lists([Fold((0,), (), (2,))], DOCUMENTS, problems, "lists")
+    assert problems.remark_lines() == ["2 × documents in no part of a fold (first: lists, b, d)"]
+    many = [Document(f"d{number}", str(number)) for number in range(205)]
+    problems = Problems()
+    remark_on_lists([Fold((0,), (), ())], many, problems, "lists")
+    (line,) = problems.remark_lines()
+    assert line.startswith("204 × documents in no part of a fold (first: lists, d1, d2, ")
+    assert line.endswith(", d200 and 4 more)")
 
 
 def test_load_lists_takes_digits_in_a_folder_for_ids(tmp_path: Path) -> None:

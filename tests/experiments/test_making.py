@@ -267,7 +267,7 @@ def test_rows_without_their_corpus_say_what_they_need(news: Path, tmp_path: Path
 
 
 def test_published_corpus_that_is_not_divided_is_not_divided_by_chance(news: Path, tmp_path: Path) -> None:
-    with pytest.raises(RelatumError, match="Divide the corpus by its published lists with relatum split"):
+    with pytest.raises(RelatumError, match="Give the published lists of its documents by --lists ace05=PATH"):
         make(request(5, news, corpora=("ace05",), places=Places.parse([f"ace05={news / 'train.jsonl'}"])), tmp_path)
 
 

@@ -32,8 +32,11 @@ def convert(
         ),
     ] = None,
     crossing: Annotated[
-        Literal["fail", "drop"] | None,
-        typer.Option(help="Relations between sentences, where DST holds single sentences."),
+        Literal["fail", "drop", "join"] | None,
+        typer.Option(
+            help="Relations between sentences, where DST holds single sentences: an error, left out, or the sentences "
+            "are joined.",
+        ),
     ] = None,
     config: ConfigFile = None,
     override: Override = None,
@@ -60,7 +63,7 @@ def convert(
         target,
         format,
         make_splitter(settings.text.words, settings.text.sentences),
-        Policy(settings.data.overlaps, settings.data.crossing),
+        Policy(settings.data.overlaps, settings.data.crossing, settings.data.inside_words),
         settings.data.on_error,
         watch,
     )

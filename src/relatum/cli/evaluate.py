@@ -54,7 +54,7 @@ def evaluate(
         typer.Option(help="Nested, overlapping, discontinuous gold entities; as in training if not given."),
     ] = None,
     crossing: Annotated[
-        Literal["fail", "drop"] | None,
+        Literal["fail", "drop", "join"] | None,
         typer.Option(help="Gold relations between sentences; as in training if not given."),
     ] = None,
 ) -> None:

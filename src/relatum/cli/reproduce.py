@@ -50,6 +50,14 @@ def reproduce(
             help="A folder with corpora by name ($RELATUM_DATA if not given), or where one corpus is; may be repeated.",
         ),
     ] = None,
+    lists: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PATH",
+            help="Lists of the documents in each part of a corpus, or of each fold; lists or folds.json in its folder "
+            "if not given.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of tables and runs; the same one goes on.")] = (
         Path("reproduction")
     ),
@@ -119,7 +127,7 @@ def reproduce(
         not dev,
         steps,
         tuple(settings),
-        Places.parse(data or ()),
+        Places.parse(data or (), lists=lists or ()),
     )
     requests = share_rows([replace(request, table=number) for number in dict.fromkeys(tables)])
     for number in dict.fromkeys(tables):
@@ -133,7 +141,7 @@ def reproduce(
         out,
         device=device or "auto",
         jobs=read_jobs(jobs),
-        command=lambda one: _command(one, data or [], jobs, device),
+        command=lambda one: _command(one, data or [], lists or [], jobs, device),
         as_is=as_is,
         say=say,
     )
@@ -227,7 +235,7 @@ def _fill(page: Path) -> None:
     say(f"{len(files_of(filled))} tables in {page} are made anew")
 
 
-def _command(request: Request, data: list[str], jobs: str | None, device: str | None) -> str:
+def _command(request: Request, data: list[str], listed: list[str], jobs: str | None, device: str | None) -> str:
     """The command, to be kept with its results; the folder of the runs is left to whoever gives it again."""
     import shlex
 
@@ -236,6 +244,7 @@ def _command(request: Request, data: list[str], jobs: str | None, device: str | 
         "--encoder": request.encoders,
         "--row": request.rows,
         "--data": data,
+        "--lists": listed,
         "--set": request.overrides,
     }
     single = {

@@ -26,7 +26,7 @@ def split(
     lists: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Given parts: JSON lists of record numbers or ids, or a folder of train/dev/test.txt."
+            metavar="FILE|DIR", help="Given parts: JSON lists of record numbers or ids, or a folder of lists of ids."
         ),
     ] = None,
     lists_only: Annotated[bool, typer.Option("--lists-only", help="Write folds.json without the data.")] = False,

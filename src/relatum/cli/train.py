@@ -75,7 +75,7 @@ def train(
     device: Device = None,
     fold: Annotated[
         str | None,
-        typer.Option(metavar="FILE:K", help="Take the parts from the K-th fold of a JSON file of lists, from 1."),
+        typer.Option(metavar="FILE:K", help="Take the parts from the K-th fold of a file or folder of lists, from 1."),
     ] = None,
     runs: Annotated[
         int | None,
@@ -83,7 +83,10 @@ def train(
     ] = None,
     folds: Annotated[
         str | None,
-        typer.Option(metavar="K|FILE", help="Make runs on each of K folds of all documents, or on those of a file."),
+        typer.Option(
+            metavar="K|FILE",
+            help="Make runs on each of K folds of all documents, or on those of a file or folder of lists.",
+        ),
     ] = None,
     jobs: Annotated[
         str | None,
@@ -100,7 +103,10 @@ def train(
         typer.Option(help="Nested, overlapping, discontinuous entities, which no model can learn; fail if not given."),
     ] = None,
     crossing: Annotated[
-        Literal["fail", "drop"] | None, typer.Option(help="Relations between sentences; fail if not given.")
+        Literal["fail", "drop", "join"] | None,
+        typer.Option(
+            help="Relations between sentences: an error, left out, or the sentences are joined; fail if not given."
+        ),
     ] = None,
 ) -> None:
     """Train a model, choose the best by its dev scores, and score it on test.

@@ -73,8 +73,15 @@ class DataConfig(Section):
         description="Nested, overlapping and discontinuous entities; if unset, they are kept where the target can hold "
         "them and are an error where it cannot.",
     )
-    crossing: Literal["fail", "drop"] = Field(
-        default="fail", description="Relations between two sentences, where the target holds single sentences."
+    crossing: Literal["fail", "drop", "join"] = Field(
+        default="fail",
+        description="Relations between two sentences, where the target holds single sentences: an error, left out, or "
+        "their sentences are joined.",
+    )
+    inside_words: Literal["cut", "fail"] = Field(
+        default="cut",
+        description="Annotations that begin or end inside a word: the word is cut there, in dev and test as well, or "
+        "it is an error.",
     )
     on_error: Literal["fail", "skip"] = Field(
         default="fail", description="Bad records: stop before anything is written, or leave them out and count them."

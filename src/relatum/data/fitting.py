@@ -19,7 +19,8 @@ from relatum.errors import Problem
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 Overlaps = Literal["fail", "drop", "keep-longest"]
-Crossing = Literal["fail", "drop"]
+Crossing = Literal["fail", "drop", "join"]
+InsideWords = Literal["cut", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,14 @@ class Policy:
     `overlaps`: None keeps nested, overlapping and discontinuous entities where the format can hold them and refuses
     the document otherwise; "fail" always refuses it; "drop" leaves out every entity involved; "keep-longest" keeps the
     longest of those that overlap and leaves out discontinuous ones. `crossing` is for relations between sentences, in
-    formats that hold single sentences: "fail" or "drop".
+    formats that hold single sentences: "fail" or "drop"; "join" joins the sentences instead, in any format that needs
+    sentences, as the published preparation of ACE does. `inside_words` is for annotations that begin or end inside a
+    word: "cut" cuts the word there, "fail" refuses the document.
     """
 
     overlaps: Overlaps | None = None
     crossing: Crossing = "fail"
+    inside_words: InsideWords = "cut"
 
 
 def fit_documents(
@@ -80,6 +84,10 @@ def fit(
         document = replace(document, clusters=())
     if holds.words:
         document = trim(split(document, splitter), remark)
+        if policy.inside_words == "fail":
+            _check_borders(document)
+        if policy.crossing == "join":  # before any entity is left out, so that every gold relation counts
+            document = join_related(align(document, remark), remark)
     document = flatten(document, format, policy, remark)
     if holds.words:
         document = align(document, remark)
@@ -173,6 +181,27 @@ def align(document: Document, remark: Callable[[str, int], None]) -> Document:
         joined = _merge(sentences, [index.exact(entity.span) for entity in document.annotation.entities])
         remark("sentences joined because an entity spans both", len(sentences) - len(joined))
     return document if joined == sentences and not cuts else replace(document, words=words, sentences=joined)
+
+
+def _check_borders(document: Document) -> None:
+    """Refuse a document in which an annotation begins or ends inside a word."""
+    index = WordIndex(document.words or ())
+    for span in sorted(_spans(document)):
+        if not index.is_exact(span):
+            raise BadRecord(
+                f"{shorten(span.of(document.text))} at characters [{span.start}, {span.end}), which begins or ends "
+                "inside a word",
+                "annotations of whole words; --set data.inside_words=cut cuts the words there",
+            )
+
+
+def join_related(document: Document, remark: Callable[[str, int], None]) -> Document:
+    """Join all sentences from the first entity of a relation to its second; the document must be split and aligned."""
+    sentences, index = document.sentences or (), WordIndex(document.words or ())
+    ends = [(relation.head.span, relation.tail.span) for relation in document.annotation.relations]
+    joined = _merge(sentences, [index.exact(Span(min(a.start, b.start), max(a.end, b.end))) for a, b in ends])
+    remark("sentences joined because a relation connects them", len(sentences) - len(joined))
+    return document if joined == sentences else replace(document, sentences=joined)
 
 
 def _cut(
@@ -296,7 +325,8 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
         raise BadRecord(
             f"the relation {one.label} between sentences, from {shorten(one.head.span.of(document.text))} "
             f"to {shorten(one.tail.span.of(document.text))}",
-            f"relations inside one sentence, as {format.title} holds single sentences; --crossing drop leaves them out",
+            f"relations inside one sentence, as {format.title} holds single sentences; --crossing drop leaves them "
+            "out, --crossing join joins their sentences",
         )
     remark("relations between sentences left out", len(crossing))
     gone = set(crossing)

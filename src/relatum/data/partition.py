@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -10,9 +11,16 @@ from pathlib import Path
 from random import Random
 
 from relatum import strict_json
+from relatum.data.formats.base import natural_order
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.types import Document
+
+_PARTS = ("train", "dev", "test")
+_CV = re.compile(r"cv[0-9]+(?:\.txt)?", re.IGNORECASE)
+"""Names of files that list the test part of a fold each, as those published for ACE 2004."""
+_NAMED = 200
+"""The most documents that a remark on lists names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +107,15 @@ def _fold(train: Iterable[list[int]], dev: Iterable[list[int]], test: Iterable[l
 def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
     """Folds from given lists of record numbers (from 0) or document ids.
 
-    Either a JSON file, one object `{"train": […], "dev": […], "test": […]}` or a list of them, or a folder with
-    `train.txt`, `dev.txt` and `test.txt`, one id a line.
+    Either a JSON file, one object `{"train": […], "dev": […], "test": […]}` or a list of them, or a folder of files
+    with one id a line: `train`, `dev` and `test`, each with or without `.txt`; or one subfolder of such files for each
+    fold; or `cv0`, `cv1`, …, each of which lists the test part of a fold, whose train part is the other lists.
     """
     numbers: dict[str, int | None] = {}
     for number, document in enumerate(documents):
         numbers[document.id] = None if document.id in numbers else number
     folds = []
+    unknown: dict[str, str] = {}
     for place, lists in _lists(path):
         parts: dict[str, tuple[int, ...]] = {"train": (), "dev": (), "test": ()}
         for name, members in lists.items():
@@ -117,14 +127,27 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
                 if found_at is None and member in numbers:
                     raise RelatumError(f"{place}, {name}[{index}]: several documents have the id {member!r}")
                 if type(found_at) is not int or not 0 <= found_at < len(documents):
-                    raise RelatumError(
-                        f"{place}, {name}[{index}]: found {member!r}; expected the id of a document, or its "
-                        f"number from 0 to {len(documents) - 1}"
-                    )
-                found.append(found_at)
+                    unknown.setdefault(repr(member), f"{place}, {name}[{index}]")
+                else:
+                    found.append(found_at)
             parts[name] = tuple(found)
         folds.append(Fold(**parts))
+    _refuse_unknown(unknown, path, len(documents))
     return folds
+
+
+def _refuse_unknown(unknown: dict[str, str], path: Path, n_documents: int) -> None:
+    """Name all members of lists that are no documents, each with the place where it is listed first."""
+    expected = f"expected the id of a document, or its number from 0 to {n_documents - 1}"
+    if len(unknown) == 1:
+        ((member, place),) = unknown.items()
+        raise RelatumError(f"{place}: found {member}; {expected}")
+    if unknown:
+        lines = "".join(f"\n  {member} ({place})" for member, place in unknown.items())
+        raise RelatumError(
+            f"{path}: {len(unknown)} of the documents that it lists are not in the corpus, which has {n_documents:,}; "
+            f"{expected}. Name the folder that has them all, or take them off the lists:{lines}"
+        )
 
 
 def remark_on_lists(
@@ -141,9 +164,11 @@ def remark_on_lists(
         for member, count_ in times.items():
             if count_ > 1:
                 problems.remark("documents in several parts of a fold", f"{place}, {documents[member].id}")
-        for member, document in enumerate(documents):
-            if member not in times and member not in left_out:
-                problems.remark("documents in no part of a fold", f"{place}, {document.id}")
+        names = [
+            document.id for member, document in enumerate(documents) if member not in times and member not in left_out
+        ]
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        problems.remark("documents in no part of a fold", f"{place}, {', '.join(names[:_NAMED])}{more}", len(names))
         trained = {documents[member].text for member in fold.train}
         for member in {*fold.dev, *fold.test} - {*fold.train}:
             if documents[member].text in trained:
@@ -152,15 +177,7 @@ def remark_on_lists(
 
 def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     if path.is_dir():
-        files = {name: path / f"{name}.txt" for name in ("train", "dev", "test")}
-        lists: dict[str, list[object]] = {
-            name: [line.strip() for line in _text(file).splitlines() if line.strip()]
-            for name, file in files.items()
-            if file.exists()
-        }
-        if not lists:
-            raise RelatumError(f"{path}: found no lists; expected train.txt, dev.txt and test.txt, one id a line")
-        return [(str(path), lists)]
+        return _folder_lists(path)
     try:
         value = strict_json.loads(_text(path))
     except (ValueError, RecursionError) as error:
@@ -169,6 +186,42 @@ def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     if not folds or not all(isinstance(f, dict) and f and all(isinstance(m, list) for m in f.values()) for f in folds):
         raise RelatumError(f'{path}: expected {{"train": […], "dev": […], "test": […]}}, or a list of such objects')
     return [(f"{path}, fold {number}" if len(folds) > 1 else str(path), fold) for number, fold in enumerate(folds, 1)]
+
+
+def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
+    """The lists of a folder, fold by fold, each with the place it comes from."""
+    if lists := _part_lists(path):
+        return [(str(path), lists)]
+    inside = sorted(path.iterdir(), key=lambda child: natural_order(child.name))
+    folders = [(str(child), found) for child in inside if child.is_dir() and (found := _part_lists(child))]
+    if folders:
+        return folders
+    tests = {child: _ids(child) for child in inside if child.is_file() and _CV.fullmatch(child.name)}
+    if len(tests) < 2:
+        raise RelatumError(
+            f"{path}: found no lists; expected train.txt, dev.txt and test.txt, one id a line, or a subfolder of them "
+            "for each fold, or cv0, cv1 and so on, the test parts of folds"
+        )
+    return [
+        (str(file), {"train": [id for other, ids in tests.items() if other != file for id in ids], "test": own})
+        for file, own in tests.items()
+    ]
+
+
+def _part_lists(path: Path) -> dict[str, list[object]]:
+    """The lists of parts in a folder, by name; the files may end in .txt or not."""
+    lists: dict[str, list[object]] = {}
+    for name in _PARTS:
+        files = [file for file in (path / name, path / f"{name}.txt") if file.is_file()]
+        if len(files) > 1:
+            raise RelatumError(f"{path}: found both {name} and {name}.txt; expected one list of each part; remove one")
+        if files:
+            lists[name] = _ids(files[0])
+    return lists
+
+
+def _ids(path: Path) -> list[object]:
+    return [line.strip() for line in _text(path).splitlines() if line.strip()]
 
 
 def _text(path: Path) -> str:

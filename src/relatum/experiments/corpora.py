@@ -61,7 +61,7 @@ class Located:
 
     path: Path
     folds: Path | int | None
-    """A file of lists, or how many folds are to be made; None where it has parts of its own."""
+    """A file or folder of lists, or how many folds are to be made; None where it has parts of its own."""
     shown: str
     """Its path as a user would write it."""
 
@@ -72,14 +72,18 @@ class Places:
 
     named: Mapping[str, Path] = field(default_factory=dict)
     """Corpora with places of their own."""
+    lists: Mapping[str, Path] = field(default_factory=dict)
+    """Lists of documents for corpora, by name."""
     folder: Path | None = None
     """A folder that has others by the names of corpora, or is itself a corpus."""
     variable: bool = False
     """Whether an environment variable says which."""
 
     @classmethod
-    def parse(cls, given: Sequence[str], environment: Mapping[str, str] = os.environ) -> Places:
-        """Read values of `--data`: a folder, or NAME=PATH."""
+    def parse(
+        cls, given: Sequence[str], environment: Mapping[str, str] = os.environ, lists: Sequence[str] = ()
+    ) -> Places:
+        """Read values of `--data`, a folder or NAME=PATH, and of `--lists`, NAME=PATH."""
         named: dict[str, Path] = {}
         folders: list[Path] = []
         for text in given:
@@ -96,29 +100,32 @@ class Places:
         for path in (*named.values(), *folders):
             if not path.exists():
                 raise RelatumError(f"--data {path}: no such file or folder")
+        listed = _parse_lists(lists)
         if folders or VARIABLE not in environment:
-            return cls(named, folders[0] if folders else None)
+            return cls(named, listed, folders[0] if folders else None)
         folder = Path(environment[VARIABLE])
         if not folder.is_dir():
             raise RelatumError(f"{VARIABLE} names {folder}, which is not a folder; set it anew, or give --data")
-        return cls(named, folder, variable=True)
+        return cls(named, listed, folder, variable=True)
 
     def locate(self, corpus: Corpus, alone: bool) -> Located | None:
         """The corpus, or None where it is not there; where it stands `alone`, the folder itself may be it."""
+        lists = self.lists.get(corpus.name)
         if corpus.name not in CORPORA:
             path = Path(corpus.source)
-            return _located(corpus, path, str(path))
+            return _located(corpus, path, str(path), lists)
         if corpus.name in self.named:
             path = self.named[corpus.name]
-            return _located(corpus, path, str(path))
+            return _located(corpus, path, str(path), lists)
         if self.folder is None:
             return None
         inside = self.folder / corpus.name
         if inside.exists():
-            return _located(corpus, inside, f"${VARIABLE}/{corpus.name}" if self.variable else str(inside))
+            shown = f"${VARIABLE}/{corpus.name}" if self.variable else str(inside)
+            return _located(corpus, inside, shown, lists)
         others = any((self.folder / name).exists() for name in CORPORA)
         if alone and not others and not self.variable:
-            return _located(corpus, self.folder, str(self.folder))
+            return _located(corpus, self.folder, str(self.folder), lists)
         return None
 
     def word_vectors(self, name: str) -> Path | None:
@@ -136,9 +143,24 @@ class Places:
         )
 
 
-def _located(corpus: Corpus, path: Path, shown: str) -> Located:
-    lists = path / "folds.json"
-    if path.is_dir() and lists.is_file():
+def _parse_lists(given: Sequence[str]) -> dict[str, Path]:
+    """Read values of `--lists`."""
+    named: dict[str, Path] = {}
+    for text in given:
+        name, _, place = text.partition("=")
+        if name not in CORPORA or not place:
+            raise RelatumError(f"--lists {text}: expected NAME=PATH, where NAME is {', '.join(CORPORA)}")
+        named[name] = Path(place)
+        if not named[name].exists():
+            raise RelatumError(f"--lists {text}: no such file or folder")
+    return named
+
+
+def _located(corpus: Corpus, path: Path, shown: str, lists: Path | None) -> Located:
+    """A corpus with the lists that were given, or lie in its folder, or else as the paper divides it."""
+    inside = (path / "folds.json", path / "lists")
+    lists = lists or next((place for place in inside if place.exists()), None)
+    if lists is not None:
         return Located(path, lists, shown)
     if corpus.n_folds is None or "train" in {part.name for part in open_corpus(path).parts}:
         return Located(path, None, shown)

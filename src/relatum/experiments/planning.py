@@ -21,11 +21,12 @@ from typing import Any
 from relatum.config import Config
 from relatum.data.atomic import replacing_file
 from relatum.data.corpus import open_corpus
+from relatum.data.partition import Fold
 from relatum.errors import RelatumError
 from relatum.experiments.corpora import CORPORA, Located
 from relatum.experiments.identity import as_older, settings_hash, settings_record
 from relatum.experiments.selection import Chosen, Request
-from relatum.training.corpus import FoldChoice, count_folds, load_training_data, make_fold_lists
+from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
 from relatum.training.setup import with_absolute_paths
 
@@ -62,7 +63,7 @@ class Planner:
         self._folders: dict[str, Path] = {}
         self._known: dict[Path, dict[str, Any]] | None = None
         self._prints: dict[tuple[object, ...], str] = {}
-        self._n_folds: dict[tuple[Path, Path], int] = {}
+        self._folds: dict[tuple[Path, Path], list[Fold]] = {}
 
     def plan(self, chosen: Chosen) -> PlannedRow:
         """The runs of a row that has settings and data. Nothing is written but folds that have to be made."""
@@ -71,9 +72,9 @@ class Planner:
         assert data is not None
         config, request = settings.config, self._request
         if data.folds is None and chosen.corpus.name in CORPORA:
-            _check_parts(data, request.with_test)
+            _check_parts(data, chosen.corpus.name, request.with_test)
         lists = self._lists(data, chosen.corpus.name)
-        n_folds = 0 if lists is None else self._count_folds(lists, data.path)
+        n_folds = 0 if lists is None else len(self._read_folds(lists, data.path))
         folds = [*range(1, n_folds + 1)][: request.n_folds] or [None]
         first = with_seed(config, 0)
         folder = RunsFolder(self._folder(chosen, self._fingerprint(data, first, lists, folds[0])))
@@ -142,14 +143,17 @@ class Planner:
                 draft.write_text(json.dumps([fold.parts() for fold in folds]) + "\n", encoding="utf-8")
         return path
 
-    def _count_folds(self, lists: Path, data: Path) -> int:
-        if (lists, data) not in self._n_folds:
-            self._n_folds[lists, data] = count_folds(lists, data)
-        return self._n_folds[lists, data]
+    def _read_folds(self, lists: Path, data: Path) -> list[Fold]:
+        if (lists, data) not in self._folds:
+            self._folds[lists, data] = load_fold_lists(lists, data)
+        return self._folds[lists, data]
 
     def _fingerprint(self, data: Located, config: Config, lists: Path | None, fold: int | None) -> str:
         """That of the data of a run; which sentences are held out depends on the seed only without a dev part."""
-        seed = None if lists is not None or has_dev(data.path) else config.training.seed
+        has_own_dev = (
+            has_dev(data.path) if lists is None else all(one.dev for one in self._read_folds(lists, data.path))
+        )
+        seed = None if has_own_dev else config.training.seed
         settings = config.data.model_dump_json(), config.text.model_dump_json(), config.training.dev
         key = (data.path, lists, fold, seed, *settings)
         if key not in self._prints:
@@ -180,13 +184,13 @@ def stored_settings(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _check_parts(data: Located, with_test: bool) -> None:
+def _check_parts(data: Located, name: str, with_test: bool) -> None:
     """Refuse a published corpus that is not divided: parts that are held out by chance are not those of others."""
     names = {part.name for part in open_corpus(data.path).parts}
     if "train" not in names or (with_test and "test" not in names):
         raise RelatumError(
-            f"{data.shown}: found {', '.join(sorted(names))}; expected the parts train, dev and test. Divide the "
-            "corpus by its published lists with relatum split --lists, or put a folds.json beside it"
+            f"{data.shown}: found {', '.join(sorted(names))}; expected the parts train, dev and test. Give "
+            f"the published lists of its documents by --lists {name}=PATH, or put them into it as a folder named lists"
         )
 
 

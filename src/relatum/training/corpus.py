@@ -67,6 +67,8 @@ class TrainingData:
     test: list[Example]
     schema: Schema
     remarks: tuple[str, ...] = ()
+    dev_by_seed: bool = False
+    """True if the dev part was drawn from train by the seed, so that another seed has other parts."""
 
     @property
     def parts(self) -> dict[str, list[Example]]:
@@ -132,9 +134,9 @@ def load_training_data(
     corpus = _open(path, format_name)
     problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
     if fold is not None:
-        documents = _read_fold(corpus, fold, problems, with_test)
+        documents, by_seed = _read_fold(corpus, fold, config.training, problems, remarks, with_test)
     else:
-        documents = _read_parts(corpus, config, problems, remarks, with_test)
+        documents, by_seed = _read_parts(corpus, config, problems, remarks, with_test)
     if not with_test:
         documents["test"] = []
     parts = {name: _examples(part, config, problems, f"{path}, {name}") for name, part in documents.items()}
@@ -156,7 +158,8 @@ def load_training_data(
     skipped = [f"skipped {problem}" for problem in problems.kept]
     if problems.count > len(problems.kept):
         skipped.append(f"skipped {problems.count} bad records in all")
-    return TrainingData(**parts, schema=schema, remarks=(*remarks, *skipped, *problems.remark_lines()))
+    said = (*remarks, *skipped, *problems.remark_lines())
+    return TrainingData(**parts, schema=schema, remarks=said, dev_by_seed=by_seed)
 
 
 def load_part(path: Path, part: str, config: Config, format_name: str | None = None) -> tuple[list[Example], list[str]]:
@@ -205,10 +208,10 @@ def make_fold_lists(
     return tuple(folds)
 
 
-def count_folds(lists: Path, path: Path, format_name: str | None = None) -> int:
-    """How many folds a file of lists has for a corpus."""
+def load_fold_lists(lists: Path, path: Path, format_name: str | None = None) -> list[partition.Fold]:
+    """Read the folds that a file or folder of lists has for a corpus."""
     documents, _ = _read_all(open_corpus(path, format_name), Problems())
-    return len(partition.load_lists(lists, documents))
+    return partition.load_lists(lists, documents)
 
 
 def _open(path: Path, format_name: str | None) -> Corpus:
@@ -239,22 +242,34 @@ def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], froze
     return documents, frozenset(apart)
 
 
-def _read_fold(corpus: Corpus, fold: FoldChoice, problems: Problems, with_test: bool) -> dict[str, list[Document]]:
+def _read_fold(
+    corpus: Corpus,
+    fold: FoldChoice,
+    training: TrainingConfig,
+    problems: Problems,
+    remarks: list[str],
+    with_test: bool,
+) -> tuple[dict[str, list[Document]], bool]:
+    """Read the parts of a fold; for a fold without dev, draw it from train by the seed, and say so by True."""
     documents, apart = _read_all(corpus, problems)
     folds = fold.lists or partition.load_lists(fold.path, documents)
     if fold.number > len(folds):
         raise RelatumError(f"--fold {fold}: {fold.path} has {len(folds)} folds")
     chosen = folds[fold.number - 1]
     partition.remark_on_lists([chosen], documents, problems, str(fold), frozenset() if with_test else apart)
-    return {
+    parts = {
         name: partition.pick(documents, numbers, problems, f"{fold}, {name}")
         for name, numbers in (("train", chosen.train), ("dev", chosen.dev), ("test", chosen.test))
     }
+    if not chosen.dev:
+        _hold_out(parts, fold.path, training, False, remarks)
+    return parts, not chosen.dev
 
 
 def _read_parts(
     corpus: Corpus, config: Config, problems: Problems, remarks: list[str], with_test: bool
-) -> dict[str, list[Document]]:
+) -> tuple[dict[str, list[Document]], bool]:
+    """Read the parts of a corpus; without a dev part, draw it from train by the seed, and say so by True."""
     found = {part.name: part for part in corpus.parts}
     alone = len(found) == 1
     names = {"train": next(iter(found)) if alone else "train", "dev": "dev", "test": "test"}
@@ -272,9 +287,10 @@ def _read_parts(
     }
     if config.data.on_error == "fail":
         problems.raise_if_any(_CURE)  # before anything is said about what is left
-    if names["dev"] not in found or alone:
+    by_seed = names["dev"] not in found or alone
+    if by_seed:
         _hold_out(read, corpus.path, config.training, alone, remarks)
-    return read
+    return read, by_seed
 
 
 def _hold_out(
@@ -315,7 +331,7 @@ def _join(parts: dict[str, list[Example]]) -> str:
 def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:
     """The sentences of the documents, without what a model cannot hold, as far as the policy allows that."""
     splitter = make_splitter(config.text.words, config.text.sentences)
-    policy = Policy(config.data.overlaps, config.data.crossing)
+    policy = Policy(config.data.overlaps, config.data.crossing, config.data.inside_words)
     fitted = list(fit_documents(documents, _MODEL, splitter, policy, problems, where))
     for document in fitted:
         if not document.sentences:

@@ -21,7 +21,7 @@ from relatum.config import Config, load_record
 from relatum.data.atomic import new_folder, replacing_file
 from relatum.data.partition import Fold
 from relatum.errors import ConfigError, RelatumError
-from relatum.training.corpus import FoldChoice, count_folds, load_training_data, make_fold_lists
+from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
 from relatum.training.folder import RunFolder, RunRecord
 
 
@@ -168,7 +168,7 @@ def start_runs(
         lists = folds.path.absolute()
     elif folds is not None:
         lists = folds.absolute()
-        numbers = [*range(1, count_folds(folds, data, format) + 1)]
+        numbers = [*range(1, len(load_fold_lists(folds, data, format)) + 1)]
     shares = share_cores(len(numbers) * n_runs, jobs, choose_device(device))
     plan = Plan(
         config=config,
@@ -209,17 +209,17 @@ def _plan_runs(
 ) -> Iterator[PlannedRun]:
     """The runs, fold by fold; the data of each is read, so that what is wrong with it is known before any begins."""
     for fold in folds:
-        fingerprint = ""
+        fingerprint, by_seed = "", False
         for seed in seeds:
             name = f"seed-{seed}" if fold is None else f"fold-{fold}/seed-{seed}"
             run = PlannedRun(name, seed, fold, "")
             chosen = plan.fold_of(run)
-            if not fingerprint or chosen is None:  # only a dev part that is held out here depends on the seed
+            if not fingerprint or by_seed:
                 choice = None if chosen is None else replace(FoldChoice.parse(chosen), lists=made)
                 loaded = load_training_data(
                     Path(plan.data), with_seed(plan.config, seed), plan.format, choice, with_test=plan.with_test
                 )
-                fingerprint = loaded.fingerprint()
+                fingerprint, by_seed = loaded.fingerprint(), loaded.dev_by_seed
                 remarks.update(dict.fromkeys(loaded.remarks))
             yield replace(run, fingerprint=fingerprint)
 
