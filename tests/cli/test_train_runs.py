@@ -133,7 +133,7 @@ def test_folder_that_is_taken_is_refused_with_the_cure(data: Path, tmp_path: Pat
         (["data", "--out", "run", "--runs", "2", "--jobs", "some"], "expected a number from 1, or auto"),
         (["data", "--out", "run", "--folds", "2", "--fold", "lists.json:1"], "give one of the two"),
         (["data", "--out", "run", "--folds", "-3"], "expected a number from 2, or a JSON file of lists"),
-        (["--resume", "run", "--runs", "2"], "takes nothing but --device and --jobs"),
+        (["--resume", "run", "--runs", "2"], "takes nothing but --device, --jobs"),
     ],
 )
 def test_senseless_calls_are_refused(arguments: list[str], cure: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from relatum.config import TextConfig
 from relatum.errors import RelatumError
 from relatum.experiments import making, scoring
 from relatum.experiments.making import Made, make_tables, plan_tables
@@ -44,8 +45,8 @@ def statuses(made: Made) -> dict[str, str]:
     return {row["key"]: row["status"] for row in made.record["rows"]}
 
 
-def fake_scores(folder: RunFolder, device: str | None) -> dict[str, Any]:
-    del device
+def fake_scores(folder: RunFolder, text: TextConfig, device: str | None) -> dict[str, Any]:
+    del text, device
     scores: dict[str, Any] = json.loads(folder.result.read_text())
     return {part: scores[part] for part in ("dev", "test")}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relatum.cli.annotated import ModelName
-from relatum.cli.options import BatchSize, DataFormat, MaxCells
+from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def attention(
     device: Device = None,
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
+    splitting: Splitting = None,
 ) -> None:
     """Measure which heads of attention agree with entities and relations, and export what they attend to.
 
@@ -66,9 +67,10 @@ def attention(
     if text is not None and bertviz is None and html is None:
         raise typer.BadParameter("name a file for the attention of the text, with --bertviz or --html")
 
+    rules = read_splitting(splitting)
     from relatum.extractor.extractor import Extractor
 
-    extractor = Extractor.from_pretrained(model, device, batch_size=batch_size, max_cells=max_cells)
+    extractor = Extractor.from_pretrained(model, device, "fp32", batch_size, max_cells, **rules)
     if data is None:
         _export_text(extractor, text or "", bertviz, html)
         return

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relatum.cli.options import BatchSize, DataFormat, MaxCells
+from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
 from relatum.cli.train import Device
 
 
@@ -22,6 +22,7 @@ def calibrate(
     device: Device = None,
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
+    splitting: Splitting = None,
 ) -> None:
     """Fit the scores of a model to annotated sentences that it was not trained on, and save that with the model.
 
@@ -39,11 +40,12 @@ def calibrate(
     from relatum.training.corpus import load_part
     from relatum.training.reports.confidence import with_confidence
 
+    rules = read_splitting(splitting)
     folder = find_model(model)
     own = {find_model(name).resolve() for name in shipped_models()}
     if out is None and folder.resolve() in own:
         raise RelatumError(f"{model} comes with relatum and is not changed; name a folder for a copy of it with --out")
-    extractor = Extractor.from_pretrained(folder, device, batch_size=batch_size, max_cells=max_cells)
+    extractor = Extractor.from_pretrained(folder, device, "fp32", batch_size, max_cells, **rules)
     extractor.model = replace(extractor.model, calibration=None)
     config = extractor.model.config
     examples, remarks = load_part(data, part, config, from_)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relatum.cli.errors import Errors, Report, Train, Worst
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precision
+from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precision, Splitting, read_splitting
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def evaluate(
     precision: Precision = "fp32",
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
+    splitting: Splitting = None,
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest"] | None,
         typer.Option(help="Nested, overlapping, discontinuous gold entities; as in training if not given."),
@@ -77,10 +78,11 @@ def evaluate(
     from relatum.training.corpus import load_part
     from relatum.training.runs.models import runs_models
 
+    rules = read_splitting(splitting)
     with_errors = wants_errors(errors, worst, train)
     names = [*(runs_models(Path(model), say) if ensemble else [model]), *(others or ())]
     extractor = Extractor.from_pretrained(
-        names[0] if len(names) == 1 else names, device, precision, batch_size, max_cells
+        names[0] if len(names) == 1 else names, device, precision, batch_size, max_cells, **rules
     )
     config = extractor.model.config
     changed = {key: value for key, value in (("overlaps", overlaps), ("crossing", crossing)) if value is not None}

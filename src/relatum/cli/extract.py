@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from relatum.cli.options import BatchSize, MaxCells, Others, Precision
+from relatum.cli.options import BatchSize, MaxCells, Others, Precision, Splitting, read_splitting
 from relatum.cli.progress import count_sentences
 from relatum.cli.sources import find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
@@ -49,6 +49,7 @@ def extract(
     precision: Precision = "fp32",
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
+    splitting: Splitting = None,
     threshold: Annotated[
         float | None,
         typer.Option(min=0, max=1, metavar="SCORE", help="Leave out what has a lower score."),
@@ -68,6 +69,7 @@ def extract(
     from relatum.data.problems import SKIP_CURE, Problems
     from relatum.errors import RelatumError
 
+    rules = read_splitting(splitting)
     source = find_source(text, input)
     chosen = format or default_format(source, out)
     if chosen == "brat" and out is None:
@@ -86,7 +88,7 @@ def extract(
 
     problems = Problems()
     extractor = Extractor.from_pretrained(
-        [model, *others] if others else model, device, precision, batch_size, max_cells
+        [model, *others] if others else model, device, precision, batch_size, max_cells, **rules
     )
 
     def found(on_progress: Callable[[int, int], None]) -> Iterator[Extraction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -33,4 +34,27 @@ Others = Annotated[
 DataFormat = Annotated[
     str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
 ]
+Splitting = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="text.KEY=VALUE",
+        help="Split texts otherwise than the model says: text.words or text.sentences, such as "
+        "text.words=my_module:my_function; may be repeated.",
+    ),
+]
 Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set training.seed=N.")]
+
+
+def read_splitting(
+    overrides: Sequence[str] | None, refusal: str = "the other settings are the model's own"
+) -> dict[str, str]:
+    """The rules that `--set` gives for splitting text, by the keys of the section text; other keys are refused."""
+    from relatum.config import trace_config
+
+    _, settings = trace_config(None, overrides or ())
+    known = {"text.words": "words", "text.sentences": "sentences"}
+    for name in settings:
+        if name not in known:
+            raise typer.BadParameter(f"--set {name}: expected {' or '.join(known)}; {refusal}")
+    return {known[name]: str(setting.value) for name, setting in settings.items()}

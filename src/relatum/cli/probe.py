@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from relatum.cli.annotated import ModelName
-from relatum.cli.options import BatchSize, DataFormat, MaxCells
+from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -44,6 +44,7 @@ def probe(
     device: Device = None,
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
+    splitting: Splitting = None,
 ) -> None:
     """Show what every layer of a model says of a text, and what it changes; or how well each does on annotated data.
 
@@ -56,12 +57,13 @@ def probe(
     "changes": {TASK: {"right", "missed", "wrong": of the layer before, "found", "dropped", "lost", "added": by this
     one, "corrected", "broken"}}}]}.
     """
+    rules = read_splitting(splitting)
     if data is not None and (text is not None or input is not None):
         raise typer.BadParameter("--data is given, and TEXT or --input too; leave one out")
     if tables and not (as_json and data is None):
         raise typer.BadParameter("--tables is for the JSON of a text; add --json, or leave --tables out")
     if data is not None:
-        _probe_corpus(model, data, part, from_, as_json, device, batch_size, max_cells)
+        _probe_corpus(_load(model, device, batch_size, max_cells, rules), model, data, part, from_, as_json)
         return
 
     from relatum.cli.console import results, show_json
@@ -76,7 +78,7 @@ def probe(
         from relatum.errors import RelatumError
 
         raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
-    extractor = _load(model, device, batch_size, max_cells)
+    extractor = _load(model, device, batch_size, max_cells, rules)
     if as_json:
         texts = [_record(document, extractor.probe(document.text), tables) for document in documents]
         show_json({"model": model, "texts": texts}, indent=None)
@@ -92,10 +94,12 @@ def probe(
             console.print("no words")
 
 
-def _load(model: str, device: str | None, batch_size: int | None, max_cells: int | None) -> Extractor:
+def _load(
+    model: str, device: str | None, batch_size: int | None, max_cells: int | None, rules: Mapping[str, str]
+) -> Extractor:
     from relatum.extractor.extractor import Extractor
 
-    return Extractor.from_pretrained(model, device, batch_size=batch_size, max_cells=max_cells)
+    return Extractor.from_pretrained(model, device, "fp32", batch_size, max_cells, **rules)
 
 
 def _record(document: Document, probes: Sequence[Probe], tables: bool) -> dict[str, Any]:
@@ -165,23 +169,13 @@ def _cell(scores: Sequence[float | None], number: int) -> str:
     return f"+ {shown}" if before == -1 else shown
 
 
-def _probe_corpus(
-    model: str,
-    data: Path,
-    part: str,
-    format: str | None,
-    as_json: bool,
-    device: str | None,
-    batch_size: int | None,
-    max_cells: int | None,
-) -> None:
+def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, format: str | None, as_json: bool) -> None:
     from relatum.cli.annotated import load_annotated
     from relatum.cli.console import results, show, show_json
     from relatum.cli.progress import count_sentences
     from relatum.evaluation.probing import measure_layers
     from relatum.extractor.inside.probe import predict_layers
 
-    extractor = _load(model, device, batch_size, max_cells)
     settings = extractor.model.config.evaluation
     examples, all_known = load_annotated(data, part, format, extractor.model, model)
     gold = [example.gold for example in examples]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -24,8 +26,8 @@ def read_jobs(text: str | None) -> Jobs:
     return int(text)
 
 
-def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs) -> None:
-    """Make the folder of the runs, with nothing trained yet."""
+def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs) -> Config:
+    """Make the folder of the runs, with nothing trained yet; the answer is what they are going to be trained with."""
     from relatum.cli.console import say
     from relatum.cli.train import settle
     from relatum.config import load_config
@@ -62,6 +64,7 @@ def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs)
         arguments=[*call.arguments(), *_chosen(config, settled)],
         say=say,
     )
+    return settled
 
 
 def _chosen(given: Config, settled: Config) -> list[str]:
@@ -73,19 +76,28 @@ def _chosen(given: Config, settled: Config) -> list[str]:
     return [word for setting in ("training.sizes=given", *changed) for word in ("--set", setting)] if changed else []
 
 
-def complete_several(path: Path, device: str | None = None, jobs: Jobs = None) -> None:
-    """Go on until all runs have ended, and show their scores; the exit status is 1 where some failed."""
+def complete_several(
+    path: Path, device: str | None = None, jobs: Jobs = None, functions: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Go on until all runs have ended, and show their scores; the exit status is 1 where some failed.
+
+    `functions` are the rules for splitting text that the user named, by the keys of the section text.
+    """
     from relatum.cli.console import printable, results, say
+    from relatum.cli.train import check_functions
     from relatum.training.folder import resume_command
     from relatum.training.runs.parallel import complete_runs
+    from relatum.training.runs.plan import RunsFolder
     from relatum.training.runs.summary import show_results
 
-    record = complete_runs(path, device=device, jobs=jobs)
+    config = RunsFolder(path).read(functions.values()).config
+    check_functions(config, functions)
+    record = complete_runs(path, device=device, jobs=jobs, functions=functions.values())
     if record["runs"]:
         show_results(results(), record)
     print(printable(f"scores, mean and standard deviation: {path / 'results.json'}"))
     for run in record["missing"]:
         say(f"{run['name']} failed: {run['message']}\nall that it said: {path / run['log']}")
     if record["missing"]:
-        say(f"when the cause is mended: {resume_command(path)}")
+        say(f"when the cause is mended: {resume_command(path, config)}")
         raise typer.Exit(1)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from relatum.cli.options import MaxCells, Precision
+from relatum.cli.options import MaxCells, Precision, Splitting, read_splitting
 
 DEFAULT = "news"
 
@@ -43,6 +43,7 @@ def serve(
         typer.Option(min=1, metavar="N", help="Sentences read at once; as suits the device if not given."),
     ] = None,
     max_cells: MaxCells = None,
+    splitting: Splitting = None,
     readers: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Batches read at once; as suits the device if not given."),
@@ -81,6 +82,7 @@ def serve(
         raise RelatumError("--token: expected a word of visible ASCII characters, such as 32 random letters and digits")
     if token is None and "RELATUM_TOKEN" in os.environ:  # an option that is set to nothing counts as not given
         raise RelatumError("RELATUM_TOKEN is set, but empty; set it to a token, or unset it to let anybody ask")
+    rules = read_splitting(splitting)
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
     from relatum.web.hosts import hosts_of
     from relatum.web.server import Server, address_of, bind, is_local, spare_collections
@@ -95,7 +97,7 @@ def serve(
 
         served = []
         for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
-            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells)
+            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, **rules)
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
         server = Server(make_app(served, limits, token, allow_origin or (), hosts=hosts), max_seconds)
         _log_requests()

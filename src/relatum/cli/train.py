@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from relatum.cli.config import ConfigFile, Override
-from relatum.cli.options import DataFormat, Seed
+from relatum.cli.options import DataFormat, Seed, read_splitting
 
 if TYPE_CHECKING:
     from relatum.config import Config
@@ -22,6 +22,11 @@ Device = Annotated[
     Literal["auto", "cpu", "cuda"] | None,
     typer.Option(help="Where to compute; auto, the default, takes a GPU where there is one."),
 ]
+
+_RESUMED = (
+    "a run goes on as it was started: --resume RUN takes nothing but --device, --jobs, and --set text.words and "
+    "text.sentences beside it, to name again the functions of your own that the run was started with"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,10 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Go on with what was stopped; takes --device and --jobs alone."),
+        typer.Option(
+            metavar="RUN",
+            help="Go on with what was stopped; takes --device, --jobs, and --set to name your own functions again.",
+        ),
     ] = None,
     config: ConfigFile = None,
     override: Override = None,
@@ -124,12 +132,12 @@ def train(
     from relatum.training.loop import TrainingStopped
     from relatum.training.processes import is_main_process, is_one_of_several
 
+    functions: dict[str, str] = {}
     if resume is not None:
-        given = (data, out, config, override, from_, seed, fold, runs, folds, no_test or None, overlaps, crossing)
-        if any(value is not None and value != [] for value in given):
-            raise typer.BadParameter(
-                "a run goes on as it was started: --resume RUN takes nothing but --device and --jobs beside it"
-            )
+        given = (data, out, config, from_, seed, fold, runs, folds, no_test or None, overlaps, crossing)
+        if any(value is not None for value in given):
+            raise typer.BadParameter(_RESUMED)
+        functions = read_splitting(override, _RESUMED)
     elif data is None:
         raise typer.BadParameter("give DATA, or --resume RUN")
     elif out is None and is_one_of_several():
@@ -148,9 +156,9 @@ def train(
     try:
         if resume is not None:
             if several:
-                complete_several(resume, device, n_jobs)
+                complete_several(resume, device, n_jobs, functions)
             else:
-                _show(resume, _resume(resume, device))
+                _show(resume, _resume(resume, device, functions))
             return
         assert data is not None
         is_named, out = out is not None, out or _free_folder(data)
@@ -159,10 +167,10 @@ def train(
         overrides = [*(override or []), *options]
         call = Call(data, out, config, overrides, from_, device or "auto", fold, with_test=not no_test)
         if several:
-            start_several(call, runs, folds, n_jobs)
+            settled = start_several(call, runs, folds, n_jobs)
             if not is_named:
                 say(_whereabouts(out))
-            complete_several(out)
+            complete_several(out, functions=settled.text.functions())
         else:
             _show(out, _start(call, on_made=lambda: None if is_named else say(_whereabouts(out))))
     except TrainingStopped as stopped:
@@ -223,14 +231,24 @@ def _whereabouts(run: Path) -> str:
     return f"the folder of the run is {run}"
 
 
-def _resume(run: Path, device: str | None) -> RunResult:
+def _resume(run: Path, device: str | None, functions: Mapping[str, str]) -> RunResult:
     from relatum.training.corpus import FoldChoice, load_training_data
     from relatum.training.folder import RunFolder
 
-    record = RunFolder(run).read()
+    record = RunFolder(run).read(functions.values())
+    check_functions(record.config, functions)
     fold = None if record.fold is None else FoldChoice.parse(record.fold)
     loaded = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
     return _run(loaded, record, run, device or record.device, resume=True)
+
+
+def check_functions(config: Config, given: Mapping[str, str]) -> None:
+    """Refuse rules for splitting text other than those that a run was started with."""
+    for key, name in given.items():
+        if config.text.to_dict()[key] != name:
+            raise typer.BadParameter(
+                f"--set text.{key}={name}: the run was started with {config.text.to_dict()[key]}; {_RESUMED}"
+            )
 
 
 def _run(
@@ -250,8 +268,12 @@ def _run(
 
 
 def _show(run: Path, result: RunResult) -> None:
+    import shlex
+
     from relatum.cli.console import printable, results
+    from relatum.config import TextConfig
     from relatum.evaluation.tables import show_scores
+    from relatum.training.folder import function_options
     from relatum.training.processes import is_main_process
 
     if not is_main_process():
@@ -265,4 +287,7 @@ def _show(run: Path, result: RunResult) -> None:
     kept = "the weights" if result.dev is None else "best"
     print(printable(f"{kept} after step {result.record['best']['step']:,} of {result.record['steps']:,}"))
     print(printable(f"model: {result.model}\nscores, settings and learning curve: {run / 'result.json'}"))
-    print(printable(f'use it: relatum extract --model {result.model} "…"'))
+    text = result.record["config"]["text"]
+    options = function_options(TextConfig(**text))
+    use = shlex.join(["relatum", "extract", "--model", str(result.model), *options])
+    print(printable(f'use it: {use} "…"'))

@@ -4,7 +4,7 @@
 """
 
 from relatum.config.keys import Key, list_keys
-from relatum.config.loading import RETIRED, load_config, load_record, trace_config
+from relatum.config.loading import RETIRED, OwnFunctionError, load_config, load_record, trace_config
 from relatum.config.sections import (
     CharactersConfig,
     Config,
@@ -35,6 +35,7 @@ __all__ = [
     "ExtractionConfig",
     "Key",
     "ModelConfig",
+    "OwnFunctionError",
     "SequenceConfig",
     "Setting",
     "TableConfig",

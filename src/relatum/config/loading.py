@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,20 +35,34 @@ def trace_config(path: Path | None = None, overrides: Sequence[str] = ()) -> tup
     return load(Config, path, overrides)
 
 
-def load_record(record: Mapping[str, Any]) -> Config:
+class OwnFunctionError(ConfigError):
+    """A record names a function that the user did not name."""
+
+
+def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> Config:
     """The config that `Config.to_dict` made a record of; keys that are not there have their defaults.
 
-    The record may be of an earlier version: settings that did nothing and are gone are passed over.
+    The record may be of an earlier version: settings that did nothing and are gone are passed over. It may also come
+    from a stranger, so that no function it names is ever imported: it may name built-in rules, and beside them only
+    the `functions` that the user named in this process.
     """
     known = dict(record)
     for section, gone in RETIRED.items():
         if isinstance(settings := known.get(section), Mapping):
             known[section] = {key: value for key, value in settings.items() if key not in gone or value != gone[key]}
     try:
-        return Config.model_validate(_frozen(known))
+        config = Config.model_validate(_frozen(known))
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, detail['loc'])) or 'config'}: {detail['msg']}" for detail in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+    for key, name in config.text.functions().items():
+        if name not in functions:
+            raise OwnFunctionError(
+                f"text.{key}: found the function {name!r}; relatum never imports a function because a file of a model "
+                f"or a run names it. If you know and trust this function, name it yourself: --set text.{key}={name} "
+                f"on the command line, {key}={name!r} in Python"
+            )
+    return config
 
 
 def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S, dict[str, Setting]]:

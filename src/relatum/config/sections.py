@@ -64,6 +64,10 @@ class TextConfig(Section):
         default="rules", description='What splits a text into sentences; "none" takes each text as one sentence.'
     )
 
+    def functions(self) -> dict[str, str]:
+        """The keys that name functions of the user's own, with their values; built-in rules are not among them."""
+        return {key: name for key, name in (("words", self.words), ("sentences", self.sentences)) if ":" in name}
+
 
 class DataConfig(Section):
     """What happens to annotations and records that cannot be used as they are."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from relatum.config import TextConfig
 from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 from relatum.experiments.planning import PlannedRow
@@ -47,16 +48,19 @@ def write_gold_scores(folder: RunFolder, scores: dict[str, Any]) -> None:
         draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def score_with_gold_entities(folder: RunFolder, device: str | None = None) -> dict[str, Any]:
-    """The scores of the model of a run on dev, and on test where the run had it, with the gold entities given."""
+def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | None = None) -> dict[str, Any]:
+    """The scores of the model of a run on dev, and on test where the run had it, with the gold entities given.
+
+    `text` are the settings by which the user has planned the run.
+    """
     from relatum.evaluation.metrics import evaluate
     from relatum.extractor.extractor import Extractor
     from relatum.training.corpus import FoldChoice, load_training_data
 
-    record = folder.read()
+    record = folder.read(text.functions().values())
     fold = None if record.fold is None else FoldChoice.parse(record.fold)
     data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
-    extractor = Extractor.from_pretrained(str(folder.model), device)
+    extractor = Extractor.from_pretrained(str(folder.model), device, "fp32", None, None, **text.functions())
     scores: dict[str, Any] = {}
     for part in ("dev", "test"):
         examples = data.parts[part]

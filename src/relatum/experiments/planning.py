@@ -89,7 +89,7 @@ class Planner:
             for seed in seeds
             for fold in folds
         )
-        before = folder.read().runs if folder.plan.exists() else ()
+        before = folder.read_runs() if folder.plan.exists() else ()
         plan = Plan(
             config=with_absolute_paths(config),
             data=str(data.path.absolute()),
@@ -168,7 +168,7 @@ def write_plans(rows: Sequence[PlannedRow]) -> None:
     for row in rows:
         values = row.plan.to_dict()
         if row.folder.plan.exists():
-            if row.folder.read().runs == row.plan.runs:
+            if row.folder.read_runs() == row.plan.runs:
                 continue
             values["config"] = as_older(values["config"], stored_settings(row.folder.plan) or {})
         with replacing_file(row.folder.plan) as draft:

@@ -35,7 +35,8 @@ class GoldScoring:
         if folder.path in self._asked or (folder.path / GOLD_SCORES).exists():
             return
         self._asked.add(folder.path)
-        self._waiting.append((row, run, self._pool.submit(score_with_gold_entities, folder, self._device)))
+        scores = self._pool.submit(score_with_gold_entities, folder, row.plan.config.text, self._device)
+        self._waiting.append((row, run, scores))
 
     def collect(self) -> list[PlannedRow]:
         """Write the scores that are there by now; the rows that they are of."""

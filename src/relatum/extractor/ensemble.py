@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from relatum.config import Config
+from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, OnProgress, find_model
@@ -39,6 +40,7 @@ class Ensemble(Extractor):
         names: Sequence[str] | None = None,
         batch_size: int | None = None,
         max_cells: int | None = None,
+        splitter: Splitter | None = None,
     ) -> None:
         if not members:
             raise RelatumError("an ensemble needs at least one model; name some")
@@ -47,7 +49,8 @@ class Ensemble(Extractor):
         for other, title in zip(others, titles[1:], strict=True):
             _check_alike(first, other, titles[0], title)
         schema, config = _join_schemas([member.schema for member in members]), _join_limits(members)
-        super().__init__(replace(first, config=config, schema=schema, calibration=None), "", batch_size, max_cells)
+        joined = replace(first, config=config, schema=schema, calibration=None)
+        super().__init__(joined, "", batch_size, max_cells, splitter)
         self.members = tuple(members)
         self._others: list[Reader] = [(other, KnownWords()) for other in others]
 
@@ -80,6 +83,8 @@ def load_ensemble(
     precision: Precision,
     batch_size: int | None,
     max_cells: int | None,
+    words: str | Rule | None = None,
+    sentences: str | Rule | None = None,
 ) -> Ensemble:
     """The models of these names or in these directories as one."""
     places = [find_model(name).resolve() for name in names]
@@ -87,14 +92,17 @@ def load_ensemble(
         if place in places[:number]:
             raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
     members: list[Model] = []
+    splitter: Splitter | None = None
     encoders: dict[tuple[str, int], TextEncoder] = {}
     for name in names:
-        member = Extractor.from_pretrained(name, device, precision).model
+        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences)
+        member = loaded.model
         if member.encoder is not None:  # the same one is kept once, and reads for all who have it
             key = member.encoder.fingerprint, member.encoder.n_mixed
             member = replace(member, encoder=encoders.setdefault(key, member.encoder))
         members.append(member)
-    return Ensemble(members, [str(name) for name in names], batch_size, max_cells)
+        splitter = splitter or loaded.splitter
+    return Ensemble(members, [str(name) for name in names], batch_size, max_cells, splitter)
 
 
 def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None:

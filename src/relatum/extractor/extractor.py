@@ -15,7 +15,7 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.data.context import around_window, find_context
 from relatum.data.documents import map_spans
-from relatum.data.splitting import make_splitter
+from relatum.data.splitting import Rule, Splitter, make_splitter, rule_name
 from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
@@ -43,7 +43,12 @@ class Extractor:
     """Reads text with a trained model."""
 
     def __init__(
-        self, model: Model, card: str = "", batch_size: int | None = None, max_cells: int | None = None
+        self,
+        model: Model,
+        card: str = "",
+        batch_size: int | None = None,
+        max_cells: int | None = None,
+        splitter: Splitter | None = None,
     ) -> None:
         settings = model.config.extraction
         for name, value in (("batch_size", batch_size), ("max_cells", max_cells)):
@@ -54,7 +59,7 @@ class Extractor:
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
         self._known = KnownWords()
-        self._splitter = make_splitter(model.config.text.words, model.config.text.sentences)
+        self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
     @classmethod
     def from_pretrained(
@@ -64,6 +69,8 @@ class Extractor:
         precision: Precision = "fp32",
         batch_size: int | None = None,
         max_cells: int | None = None,
+        words: str | Rule | None = None,
+        sentences: str | Rule | None = None,
     ) -> Extractor:
         """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one.
 
@@ -73,16 +80,24 @@ class Extractor:
         Such a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its
         own. A `max_cells` that is given here limits single sentences too: a longer one is read in windows. Several
         names are an `Ensemble`: models of the same labels that are read with as one.
+
+        `words` and `sentences` split texts in another way than the model's settings say: the name of a built-in rule,
+        "package.module:function", or a function from a text to a list of `Span`. A model that was trained with a
+        function of your own needs it here: a function that a model's files name is never imported.
         """
         check_precision(precision)
         if not isinstance(name_or_path, str | Path):
             from relatum.extractor.ensemble import load_ensemble
 
-            return load_ensemble(name_or_path, device, precision, batch_size, max_cells)
+            return load_ensemble(name_or_path, device, precision, batch_size, max_cells, words, sentences)
         path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
         card = path / "README.md"
         text = card.read_text(encoding="utf-8") if card.exists() else ""
-        extractor = cls(load_model(path, place), text, batch_size, max_cells)
+        given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
+        names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
+        model = load_model(path, place, names)
+        splitter = make_splitter(**{**model.config.text.to_dict(), **given})
+        extractor = cls(model, text, batch_size, max_cells, splitter)
         set_precision(extractor.model, precision)
         return extractor
 
@@ -270,7 +285,7 @@ class Extractor:
 
         With `encoder.context`, each has words of its neighbours around it.
         """
-        words, ranges = self._splitter.split(text)
+        words, ranges = self.splitter.split(text)
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
         sentences = [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
         context = self.model.config.encoder.context

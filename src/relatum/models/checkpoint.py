@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from relatum._version import __version__
-from relatum.config import Config
+from relatum.config import Config, load_record
 from relatum.data.atomic import new_folder, replacing_file
 from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash, files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
@@ -57,6 +58,7 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
     `before` is the directory of a model with the same encoder, such as an earlier one of the same run: the files of an
     encoder inside are then those of that model, linked, so that a large encoder is not copied again and again.
     """
+    _check_functions(model.config)
     with new_folder(path) as folder:
         dtype = _DTYPES[model.config.training.save_dtype]
         weights = model.network.state_dict()
@@ -80,9 +82,12 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
         (folder / "README.md").write_text(card, encoding="utf-8")
 
 
-def load_model(path: Path, device: torch.device | str = "cpu") -> Model:
-    """Read a model from its directory; nothing in it is executed, and any encoder but its own is refused."""
-    record = ModelRecord.read(path / "config.json")
+def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str, str] = MappingProxyType({})) -> Model:
+    """Read a model from its directory; nothing in it is executed, and any encoder but its own is refused.
+
+    `text` are rules for splitting text, by key of the section `text`, that the user gives instead of the model's own.
+    """
+    record = ModelRecord.read(path / "config.json", text)
     schema = Schema.load(path / "schema.json")
     weights = _read_weights(path / WEIGHTS, record.weights_sha256)
     words = _read_words(path, weights) if (path / "words.json").exists() else None
@@ -106,7 +111,6 @@ def load_model(path: Path, device: torch.device | str = "cpu") -> Model:
 
 def write_calibration(path: Path, calibration: Calibration | None, card: str) -> None:
     """Give the model in a directory another calibration, or none, and card; all else stays as it is, hashes too."""
-    ModelRecord.read(path / "config.json")
     record = read_json(path / "config.json")
     record.pop("calibration", None)
     if calibration is not None:
@@ -265,6 +269,16 @@ def _find_adapters(record: ModelRecord, path: Path) -> Path | None:
             f"were damaged or replaced; {CURE}"
         )
     return folder
+
+
+def _check_functions(config: Config) -> None:
+    """Refuse to save settings that name a function which cannot be found by its name, such as a lambda."""
+    try:
+        load_record(config.to_dict(), config.text.functions().values())
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}\nload the model with a function of a module, such as words='my_module:my_function', to save it"
+        ) from None
 
 
 def _write_json(path: Path, value: object) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any
 
 from relatum._version import __version__
-from relatum.config import Config, load_record
+from relatum.config import Config, OwnFunctionError, load_record
 from relatum.errors import ConfigError, RelatumError
 from relatum.types import Calibration, ScoreMap
 
@@ -49,7 +49,11 @@ class ModelRecord:
     """Encoders beside the first."""
 
     @classmethod
-    def read(cls, path: Path) -> ModelRecord:
+    def read(cls, path: Path, text: Mapping[str, str] = MappingProxyType({})) -> ModelRecord:
+        """Read the config.json of a model; `text` are rules for splitting text that the user gives instead of its own.
+
+        A function of the user's own that the file names is an error unless `text` has another rule in its place.
+        """
         record = read_json(path)
         if record.get("format") != FORMAT:
             raise RelatumError(
@@ -57,10 +61,15 @@ class ModelRecord:
                 f"{record.get('relatum_version')}, this is {__version__}: install a version that can read it"
             )
         settings = _value(path, record, "config", dict)
+        if text and isinstance(settings.get("text"), dict):
+            settings["text"] = {key: value for key, value in settings["text"].items() if key not in text}
         try:
             config = load_record(settings)
+        except OwnFunctionError as error:
+            raise OwnFunctionError(f"{path}: {error}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}\n{CURE}") from None
+        config = config.model_copy(update={"text": config.text.model_copy(update=dict(text))})
         encoder = _value(path, record, "encoder", dict, NoneType)
         if encoder is not None:
             encoder = _read_encoder(path, encoder)

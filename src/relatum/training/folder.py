@@ -23,22 +23,33 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relatum.config import Config, load_record
+from relatum.config import Config, OwnFunctionError, TextConfig, load_record
 from relatum.data.atomic import replacing_file
 from relatum.errors import ConfigError, RelatumError
 
 _BEST = re.compile(r"step-(\d+)")
 
 
-def resume_command(path: Path) -> str:
-    """What a user types to go on with a run, or with several, whatever its folder is called."""
-    return shlex.join(["relatum", "train", "--resume", str(path)])
+def resume_command(path: Path, config: Config | None = None) -> str:
+    """The command that goes on with a run, or with several, whatever its folder is called.
+
+    Functions of the user's own that the settings name are part of it: a folder may not name them.
+    """
+    return shlex.join(
+        ["relatum", "train", "--resume", str(path), *function_options(None if config is None else config.text)]
+    )
+
+
+def function_options(text: TextConfig | None) -> list[str]:
+    """The options that name the user's own functions of some settings again."""
+    functions = {} if text is None else text.functions()
+    return [word for key, name in functions.items() for word in ("--set", f"text.{key}={name}")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +70,9 @@ class RunRecord:
         return {name: getattr(self, name) for name in self.__slots__} | {"config": self.config.to_dict()}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
-        return cls(**{**values, "config": load_record(values["config"])})
+    def from_dict(cls, values: Mapping[str, Any], functions: Collection[str] = ()) -> RunRecord:
+        """Read a record; it may name only those functions of the user's own that are among `functions`."""
+        return cls(**{**values, "config": load_record(values["config"], functions)})
 
 
 class RunFolder:
@@ -97,10 +109,12 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._write(self._record, record.to_dict())
 
-    def read(self) -> RunRecord:
-        """What the run was started with."""
+    def read(self, functions: Collection[str] = ()) -> RunRecord:
+        """Read what the run was started with; it may name only those of the user's own functions that are given."""
         try:
-            return RunRecord.from_dict(json.loads(self._record.read_text(encoding="utf-8")))
+            return RunRecord.from_dict(json.loads(self._record.read_text(encoding="utf-8")), functions)
+        except OwnFunctionError as error:
+            raise OwnFunctionError(f"{self._record}: {error}") from None
         except FileNotFoundError:
             raise RelatumError(f"{self.path}: no run was started here (there is no {self._record.name})") from None
         except (ConfigError, ValueError, TypeError, KeyError) as error:

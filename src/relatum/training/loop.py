@@ -104,7 +104,8 @@ def _train(
             folder.check_new()
         record = replace(record, config=with_absolute_paths(record.config))
     if processes.n > 1:  # settings may depend on the machine, and a run has one record
-        record = RunRecord.from_dict(json.loads(processes.tell(json.dumps(record.to_dict()))))
+        functions = record.config.text.functions().values()
+        record = RunRecord.from_dict(json.loads(processes.tell(json.dumps(record.to_dict()))), functions)
     if folder.result.exists():
         raise RelatumError(f"{run}: this run is complete; its model is {folder.model}")
     if data.fingerprint() != record.fingerprint:
@@ -316,7 +317,7 @@ class _Run:
         assert best is not None
         folder, data = self._folder, self._data
         place = folder.model if folder.model.exists() else folder.best(best.step)
-        loaded = load_model(place, self._device)
+        loaded = load_model(place, self._device, self._config.text.functions())
         whole = replace(_with_encoder_of(self._model, loaded), calibration=None)
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
         found = {part: predict(whole, examples) for part, examples in parts.items()}
@@ -362,14 +363,14 @@ class _Run:
         if not self._progress.step:
             return (
                 "stopped before the first update: nothing was learned yet. "
-                f"To begin again: {resume_command(self._folder.path)}"
+                f"To begin again: {resume_command(self._folder.path, self._config)}"
             )
         best = self._progress.best
         kept = "best model" if self._data.dev else "model"
         model = f" The {kept} so far is {self._folder.best(best.step)}." if best else ""
         return (
             f"stopped after step {self._progress.step:,}; the state is saved.{model} "
-            f"To go on: {resume_command(self._folder.path)}"
+            f"To go on: {resume_command(self._folder.path, self._config)}"
         )
 
 

@@ -5,13 +5,15 @@ in exactly one word, and every word in exactly one sentence. All functions take 
 """
 
 from relatum.data.splitting.sentences import one_sentence, split_lines, split_sentences
-from relatum.data.splitting.splitter import Splitter, make_splitter
+from relatum.data.splitting.splitter import Rule, Splitter, make_splitter, rule_name
 from relatum.data.splitting.words import split_whitespace, split_words
 
 __all__ = [
+    "Rule",
     "Splitter",
     "make_splitter",
     "one_sentence",
+    "rule_name",
     "split_lines",
     "split_sentences",
     "split_whitespace",

@@ -56,12 +56,23 @@ class Splitter:
         return tuple(found), tuple(ranges)
 
 
-def make_splitter(words: str = "rules", sentences: str = "rules") -> Splitter:
-    """A splitter by the names of its rules, or with the user's own functions, named `package.module:function`."""
+def make_splitter(words: str | Rule = "rules", sentences: str | Rule = "rules") -> Splitter:
+    """Make a splitter of two rules: built-in names, `package.module:function`, or functions.
+
+    A function named by its module is imported, so only names that the user gave may come here; `config.load_record`
+    refuses all others.
+    """
     return Splitter(_find("words", words, WORD_RULES), _find("sentences", sentences, SENTENCE_RULES))
 
 
-def _find(setting: str, name: str, known: Mapping[str, Rule]) -> Rule:
+def rule_name(rule: Rule) -> str:
+    """The name of a function as the settings write it."""
+    return f"{getattr(rule, '__module__', '?')}:{getattr(rule, '__qualname__', type(rule).__qualname__)}"
+
+
+def _find(setting: str, name: str | Rule, known: Mapping[str, Rule]) -> Rule:
+    if not isinstance(name, str):
+        return _check_callable(setting, rule_name(name), name)
     if name in known:
         return known[name]
     module, colon, path = name.partition(":")
@@ -77,6 +88,10 @@ def _find(setting: str, name: str, known: Mapping[str, Rule]) -> Rule:
         found = reduce(getattr, path.split("."), found)
     except AttributeError as error:
         raise ConfigError(f"{setting} = {name!r}: {error}; name a function of that module") from error
+    return _check_callable(setting, name, found)
+
+
+def _check_callable(setting: str, name: str, found: object) -> Rule:
     if not callable(found):
         raise ConfigError(f"{setting} = {name!r}: found {type(found).__name__}; name a function from str to list[Span]")
     return found
@@ -109,5 +124,4 @@ def _place(span: Span, text: str) -> str:
 
 
 def _bad(setting: str, rule: Rule, found: str, expected: str) -> ConfigError:
-    name = f"{getattr(rule, '__module__', '?')}:{getattr(rule, '__qualname__', type(rule).__qualname__)}"
-    return ConfigError(f"{setting} = {name!r} {found}; expected {expected}")
+    return ConfigError(f"{setting} = {rule_name(rule)!r} {found}; expected {expected}")

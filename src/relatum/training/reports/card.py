@@ -41,7 +41,7 @@ def make_card(
             "```python",
             "from relatum import Extractor",
             "",
-            'extractor = Extractor.from_pretrained("PATH/TO/THIS/FOLDER")',
+            f'extractor = Extractor.from_pretrained("PATH/TO/THIS/FOLDER"{_own_functions(config)})',
             'print(extractor("…"))',
             "```",
             "",
@@ -104,3 +104,8 @@ def _score_lines(scores: Mapping[str, Scores]) -> list[str]:
             for name, task in of_part.tasks()
         ),
     ]
+
+
+def _own_functions(config: Config) -> str:
+    """The arguments that name the functions which the model splits text with, where they are the user's own."""
+    return "".join(f', {key}="{name}"' for key, name in config.text.functions().items())

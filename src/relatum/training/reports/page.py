@@ -97,7 +97,8 @@ def make_html(record: Mapping[str, Any]) -> str:
         "<h2>What was said</h2>",
         _list(record["messages"]),
         "<h2>Settings that differ from the defaults</h2>",
-        _settings(load_record(record["config"])),
+        # The settings are shown and nothing else: no function that they name is imported.
+        _settings(load_record(record["config"], record["config"]["text"].values())),
         "<h2>Made with</h2>",
         _table(None, [[name, value] for name, value in (*record["versions"].items(), ("commit", record["commit"]))]),
     ]

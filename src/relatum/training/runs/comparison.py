@@ -159,7 +159,7 @@ def _compare_many(a: Path, b: Path, part: Part, seed: int) -> ManyRuns:
 
 def _complete_runs(path: Path) -> dict[tuple[int, int | None], Path]:
     folder = RunsFolder(path)
-    runs = {(run.seed, run.fold): folder.run(run) for run in folder.read().runs}
+    runs = {(run.seed, run.fold): folder.run(run) for run in folder.read_runs()}
     return {key: run.path for key, run in runs.items() if run.result.exists()}
 
 

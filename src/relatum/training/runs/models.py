@@ -17,16 +17,16 @@ def runs_models(path: Path, say: Callable[[str], None]) -> list[str]:
     of parts that were held out by the seed.
     """
     folder = RunsFolder(path)
-    plan = folder.read()
-    if len({run.fold for run in plan.runs}) > 1:
+    runs = folder.read_runs()
+    if len({run.fold for run in runs}) > 1:
         raise RelatumError(
             f"{path}: its runs are of several folds, and each has learned from what is the test part of others; name "
             "the models of one fold, the first as MODEL and the others by --with"
         )
-    missing = [run.name for run in plan.runs if not folder.run(run).model.is_dir()]
+    missing = [run.name for run in runs if not folder.run(run).model.is_dir()]
     if missing:
         cure = f"complete them by {resume_command(path)}"
         raise RelatumError(f"{path}: these runs have no model yet: {', '.join(missing)}; {cure}")
-    if len({run.fingerprint for run in plan.runs}) > 1:
+    if len({run.fingerprint for run in runs}) > 1:
         say(f"{path}: each run held out other sentences of its data, and has learned from some that others held out")
-    return [str(folder.run(run).model) for run in plan.runs]
+    return [str(folder.run(run).model) for run in runs]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
@@ -53,7 +53,7 @@ class Workers:
         # In a session of its own, so that Ctrl-C reaches it once, from here, and not a second time from the terminal.
         with (path / LOG).open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-P", *WORKER, str(path), self._device],
+                [sys.executable, "-P", *WORKER, str(path), self._device, *self._plan.config.text.functions().values()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -109,15 +109,21 @@ class Workers:
 
 
 def complete_runs(
-    path: Path, *, device: str | None = None, jobs: int | Literal["auto"] | None = None, console: Console | None = None
+    path: Path,
+    *,
+    device: str | None = None,
+    jobs: int | Literal["auto"] | None = None,
+    functions: Collection[str] = (),
+    console: Console | None = None,
 ) -> dict[str, Any]:
     """Go on with all runs of a folder that are not complete, and write and return what `results.json` holds.
 
-    `device` and `jobs` are those that the runs were started with unless given. Runs that fail do not keep the others
+    `device` and `jobs` are those that the runs were started with unless given. The settings of the folder may name
+    only those of the user's own functions that are among `functions`. Runs that fail do not keep the others
     from going on and are named in the answer. `TrainingStopped` says that the user asked to stop; all states are saved.
     """
     folder = RunsFolder(path)
-    plan = folder.read()
+    plan = folder.read(functions)
     device = device or plan.device
     n_jobs = jobs if isinstance(jobs, int) else plan.n_jobs
     by_memory = plan.by_memory if jobs is None else jobs == "auto"
@@ -134,7 +140,7 @@ def complete_runs(
         if stopped and not all(folder.run(run).result.exists() for run in plan.runs):
             raise TrainingStopped(
                 f"stopped; {screen.n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
-                f"saved. To go on: {resume_command(path)}"
+                f"saved. To go on: {resume_command(path, plan.config)}"
             )
         record = make_results(folder, plan, failures)
         folder.write_results(record)
@@ -146,7 +152,8 @@ def run_all(
 ) -> tuple[list[Failure], bool]:
     """Let the runs that are left go on, in their order; what failed, and whether all were asked to stop.
 
-    The runs must have been begun. Of the plan nothing is read but the threads of each.
+    The runs must have been begun. Of the plan nothing is read but the threads of each, and the functions of the user's
+    own that it names.
     """
     waiting, failures = deque(left), list[Failure]()
     workers = Workers(folder, plan, device)

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from relatum.config import Config, load_record
+from relatum.config import Config, OwnFunctionError, load_record
 from relatum.data.atomic import new_folder, replacing_file
 from relatum.data.partition import Fold
 from relatum.errors import ConfigError, RelatumError
 from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
 from relatum.training.folder import RunFolder, RunRecord
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,11 @@ class Plan:
         return values | {"config": self.config.to_dict(), "runs": [asdict(run) for run in self.runs]}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Plan:
-        runs = tuple(PlannedRun(**run) for run in values["runs"])
+    def from_dict(cls, values: dict[str, Any], functions: Collection[str] = ()) -> Plan:
+        """Read a plan; it may name only those functions of the user's own that are among `functions`."""
+        runs = _planned_runs(values)
         lists = {name: tuple(values[name]) for name in ("arguments", "remarks")}
-        return cls(**{**values, **lists, "config": load_record(values["config"]), "runs": runs})
+        return cls(**{**values, **lists, "config": load_record(values["config"], functions), "runs": runs})
 
     def fold_of(self, run: PlannedRun) -> str | None:
         """The fold of a run as `--fold` takes it."""
@@ -91,10 +94,19 @@ class RunsFolder:
     def run(self, run: PlannedRun) -> RunFolder:
         return RunFolder(self.path / run.name)
 
-    def read(self) -> Plan:
-        """The plan."""
+    def read(self, functions: Collection[str] = ()) -> Plan:
+        """Read the plan; it may name only those of the user's own functions that are given."""
+        return self._read(lambda values: Plan.from_dict(values, functions))
+
+    def read_runs(self) -> tuple[PlannedRun, ...]:
+        """Read the runs of the plan, whatever its settings are."""
+        return self._read(_planned_runs)
+
+    def _read(self, parse: Callable[[dict[str, Any]], T]) -> T:
         try:
-            return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
+            return parse(json.loads(self.plan.read_text(encoding="utf-8")))
+        except OwnFunctionError as error:
+            raise OwnFunctionError(f"{self.plan}: {error}") from None
         except FileNotFoundError:
             raise RelatumError(f"{self.path}: no runs were started here (there is no {self.plan.name})") from None
         except (ConfigError, ValueError, TypeError, KeyError) as error:
@@ -114,6 +126,10 @@ class RunsFolder:
     def write_results(self, record: dict[str, Any]) -> None:
         with replacing_file(self.results) as draft:
             draft.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _planned_runs(values: dict[str, Any]) -> tuple[PlannedRun, ...]:
+    return tuple(PlannedRun(**run) for run in values["runs"])
 
 
 def is_runs_folder(path: Path) -> bool:

@@ -1,9 +1,10 @@
 """The process of one of several runs: it goes on with a folder and tells the process that started it what happens.
 
-    python -m relatum.training.runs.worker RUN DEVICE
+    python -m relatum.training.runs.worker RUN DEVICE [FUNCTION…]
 
 One JSON object a line goes to standard output, and what `relatum train` would say to standard error. The run stops in
-order, as after SIGTERM, when standard input ends: whoever started it is gone.
+order, as after SIGTERM, when standard input ends: whoever started it is gone. The settings of the run may name only
+those of the user's own functions that are named here.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def main(arguments: list[str]) -> int:
         _wait_until_free(folder)
         if folder.result.exists():
             return 0
-        record = folder.read()
+        record = folder.read(arguments[2:])
         fold = None if record.fold is None else FoldChoice.parse(record.fold)
         data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
         train(data, record, run, device=device, monitor=monitor, resume=True)

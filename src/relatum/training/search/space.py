@@ -81,4 +81,4 @@ def apply(config: Config, values: dict[str, Value]) -> Config:
     for name, value in values.items():
         section, key = name.split(".")
         record[section][key] = value
-    return load_record(record)
+    return load_record(record, config.text.functions().values())
