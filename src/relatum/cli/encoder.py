@@ -1,4 +1,4 @@
-"""`relatum encoder`: which encoders there are, and getting those that are not here."""
+"""`relatum encoder`: list encoders, fetch them, and adapt them to text of one's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from relatum.encoders.fetching.listing import Listed
 
 app = typer.Typer(
-    name="encoder", help="List and fetch encoders.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    name="encoder",
+    help="List, fetch and adapt encoders.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
@@ -61,6 +65,51 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print everything
         show_json([asdict(encoder) for encoder in encoders])
     else:
         _show(encoders)
+
+
+@app.command()
+def adapt(
+    texts: Annotated[
+        list[Path],
+        typer.Argument(metavar="TEXT...", help="Text files, one document a line (.txt, .gz, .xz), or folders of .txt."),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder of the new encoder.")],
+    encoder: Annotated[
+        str, typer.Option("--encoder", metavar="NAME", help="The encoder to begin with, as encoder.name takes it.")
+    ] = "all-minilm-l6-v2",
+    epochs: Annotated[float, typer.Option("--epochs", help="Times to go through the text.")] = 1.0,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Blocks of text in an update.")] = 64,
+    length: Annotated[int, typer.Option("--length", help="Pieces of a block of text.")] = 128,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", help="The highest rate.")] = 1e-4,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
+) -> None:
+    """Train an encoder further on your own plain text, by predicting masked pieces.
+
+    Use the result with --set encoder.name=FOLDER. Ctrl-C keeps the state in FOLDER.partial, and the same command goes
+    on from there.
+    """
+    from relatum.cli.console import say
+    from relatum.extractor.device import choose_device
+    from relatum.training.adaptation import Adaptation, adapt_encoder
+    from relatum.training.monitor import TerminalMonitor
+
+    place = choose_device(device)
+    settings = Adaptation(
+        epochs=epochs,
+        batch_size=batch_size,
+        length=length,
+        learning_rate=learning_rate,
+        seed=seed,
+        half_precision=place.type == "cuda",
+    )
+    result = adapt_encoder(texts, encoder, out, settings, place, TerminalMonitor())
+    if not result.finished:
+        say(f"stopped after {result.steps:,} updates; the same command goes on from {result.folder}")
+        raise typer.Exit(130)
+    say(f"held-out loss {result.loss_before:.3f} before, {result.loss_after:.3f} after {result.steps:,} updates")
+    say(f"use it with --set encoder.name={result.folder}")
+    print(result.folder)
 
 
 def _fetch(encoder: Fetchable, source: Path | None, force: bool) -> Path:

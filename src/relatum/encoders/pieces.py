@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -67,6 +67,11 @@ class PieceTokenizer:
         if self._unknown is None:
             raise RelatumError(f"{self._where}: the word {word!r} has no pieces, and the tokenizer no unknown piece")
         return (self._unknown,)
+
+    def cut_texts(self, texts: Sequence[str]) -> list[list[int]]:
+        """Cut whole texts into pieces, without special pieces around them."""
+        whole = [text.encode(errors="replace").decode() for text in texts]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(whole, add_special_tokens=False)]
 
     def _specials(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         for probe in self._probes():
