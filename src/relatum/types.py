@@ -52,13 +52,17 @@ class Span(_Ends):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A mention. `fragments` is empty unless the mention is discontinuous; then `span` covers them all."""
+    """A mention. `fragments` is empty unless the mention is discontinuous; then `span` covers them all.
+
+    `text` holds the characters of the span in an `Extraction`, and is None elsewhere.
+    """
 
     span: Span
     label: str
     fragments: tuple[Span, ...] = ()
     score: float | None = field(default=None, compare=False)
     id: str | None = field(default=None, compare=False)
+    text: str | None = field(default=None, compare=False)
 
     def pieces(self) -> tuple[Span, ...]:
         return self.fragments or (self.span,)

@@ -15,6 +15,7 @@ from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, find_model, shipped_models
 from relatum.extractor.jobs import Job
 from relatum.extractor.result import Extraction
+from relatum.schema import Schema
 from relatum.types import Annotation, Context, Entity, Prediction, Relation, Sentence, Span
 
 from ..small_models import make_small_model
@@ -112,12 +113,12 @@ def test_pipe_is_lazy_and_takes_nothing() -> None:
     extractor = make_extractor("extraction.batch_size=1")
     taken = []
 
-    def texts() -> object:
+    def texts() -> Iterator[str]:
         for number in range(100):
             taken.append(number)
             yield f"Mara {number}"
 
-    next(extractor.pipe(texts()))  # type: ignore[arg-type]
+    next(extractor.pipe(texts()))
     assert 0 < len(taken) < 40
     assert list(extractor.pipe([])) == []
 
@@ -155,8 +156,6 @@ def test_pipe_refuses_one_text_at_once(texts: str | bytes) -> None:
 @pytest.mark.parametrize("text", [None, b"Mara", ["Mara"]], ids=["NoneType", "bytes", "list"])
 def test_what_is_not_a_text_is_refused_by_its_kind(text: object) -> None:
     extractor = make_extractor()
-    with pytest.raises(TypeError, match=f"^expected str, found {type(text).__name__}$"):
-        extractor(text)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=f"^text 3: expected str, found {type(text).__name__}$"):
         list(extractor.pipe(["Mara", "x", text]))  # type: ignore[list-item]
 
@@ -421,6 +420,33 @@ def test_model_that_does_not_exist_is_named_with_those_that_do() -> None:
     with pytest.raises(RelatumError, match="no-such-model: no such model") as caught:
         find_model("no-such-model")
     assert all(name in str(caught.value) for name in shipped_models())
+
+
+@pytest.mark.parametrize("name", ["newz", "New", "drug"])
+def test_model_name_with_a_slip_gets_the_right_one_proposed(name: str) -> None:
+    right = "drugs" if name == "drug" else "news"
+    with pytest.raises(RelatumError, match=rf"^{name}: no such model \(did you mean '{right}'\?\); name a directory"):
+        Extractor.from_pretrained(name)
+    with pytest.raises(RelatumError, match=rf"^{name}: no such model \(did you mean '{right}'"):
+        Extractor.from_pretrained(["news", name])
+
+
+@pytest.mark.parametrize("name", [None, 3, [None], ["news", 3]], ids=str)
+def test_what_is_no_name_of_a_model_is_refused_with_those_there_are(name: object) -> None:
+    message = r"expected the name of a model .*as str or Path, found (NoneType|int); .*'drugs', 'news'"
+    with pytest.raises(TypeError, match=message):
+        Extractor.from_pretrained(name)  # type: ignore[arg-type]
+
+
+def test_extractor_has_a_short_repr(tmp_path: Path) -> None:
+    extractor = make_extractor()
+    assert repr(extractor) == "<Extractor '' on cpu: Loc, Peop; Live_In, Kin>"
+    extractor.save(tmp_path / "model")
+    path = str(tmp_path / "model")
+    assert repr(Extractor.from_pretrained(path, "cpu")) == f"<Extractor {path!r} on cpu: Loc, Peop; Live_In, Kin>"
+    many = Schema(tuple(f"E{n}" for n in range(100)), ())
+    shown = repr(Extractor(make_small_model("table.kind=none", schema=many)))
+    assert shown == "<Extractor '' on cpu: E0, E1, E2, E3, E4, E5, E6, E7, …; no relations>"
 
 
 def test_shipped_name_is_that_model_whatever_folders_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

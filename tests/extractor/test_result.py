@@ -86,6 +86,53 @@ def test_extraction_comes_back_from_its_dict() -> None:
     assert Extraction.from_dict({"id": "d1", **record}).document.id == "d1"
 
 
+def test_entities_of_an_extraction_know_their_text() -> None:
+    for extraction in (found(), Extraction.from_dict(found().to_dict()), found().above(0), found().with_id("d1")):
+        assert [entity.text for entity in extraction.entities] == ["Zoë Marsh", "North\nTarn Bank", "North", "Oldhaven"]
+        assert [(one.head.text, one.tail.text) for one in extraction.relations] == [
+            ("Zoë Marsh", "North\nTarn Bank"),
+            ("Zoë Marsh", "Oldhaven"),
+            ("North\nTarn Bank", "North"),
+        ]
+    assert found().entities[0] == ZOE, "the text is no part of what is compared"
+    assert ZOE.text is None
+
+
+def test_extraction_has_a_short_repr() -> None:
+    assert repr(found()) == "<Extraction 'Zoë Marsh of the North\\nTarn Bank lives …': 4 entities, 3 relations>"
+    assert repr(Extraction.of("", Annotation(), "d1")) == "<Extraction 'd1', '': 0 entities, 0 relations>"
+    assert len(repr(Extraction.of("x" * 10_000, Annotation()))) < 100
+
+
+@pytest.mark.parametrize("points", [[0xD83D], [0xDE00], [0xDCFF], [0xDE00, 0xD83D]])
+def test_extraction_with_a_lone_surrogate_can_be_written_and_read_back(points: list[int]) -> None:
+    half = "".join(map(chr, points))
+    text = f"Zoë {half} of Oldhaven"
+    start = len(text) - 8
+    extraction = Extraction.of(
+        text, Annotation((Entity(Span(0, 4 + len(half)), "X"), Entity(Span(start, len(text)), "Loc")))
+    )
+    written = extraction.to_json()
+    assert "Zoë" in written
+    back = Extraction.from_dict(json.loads(written.encode("utf-8")))
+    assert back == extraction
+    assert back.text == text
+    assert [entity.text for entity in back.entities] == [f"Zoë {half}", "Oldhaven"]
+    extraction.to_html().encode("utf-8")
+    extraction._repr_html_().encode("utf-8")
+
+
+def test_extraction_whose_halves_json_would_join_is_refused_with_a_cure_that_works() -> None:
+    text = "Zoë \ud83d\ude00 \udcff"
+    with pytest.raises(
+        RelatumError, match=r"characters 4 and 5 of the text .*; join them before extraction: "
+    ) as error:
+        Extraction.of(text, Annotation()).to_json()
+    cured = eval(str(error.value).partition("extraction: ")[2])
+    assert cured == "Zoë 😀 \ufffd"
+    Extraction.of(cured, Annotation()).to_json().encode("utf-8")
+
+
 def test_extraction_of_nothing_has_all_its_forms() -> None:
     empty = Extraction.of("", Annotation())
     assert empty.to_dict() == {"text": "", "entities": [], "relations": []}

@@ -148,12 +148,13 @@ class Field:
             raise self.bad(f"a list of {length}")
         return [Field(value, self, i) for i, value in enumerate(self.value)]
 
-    def text(self, empty: bool = False) -> str:
+    def text(self, empty: bool = False, surrogates: bool = False) -> str:
+        """A string; with `surrogates` it may hold halves of surrogate pairs, which UTF-8 cannot express."""
         if not isinstance(self.value, str):
             raise self.bad("a string")
         if not self.value and not empty:
             raise self.bad("a string that is not empty")
-        if not self.value.isascii():
+        if not surrogates and not self.value.isascii():
             try:
                 self.value.encode()
             except UnicodeEncodeError as error:

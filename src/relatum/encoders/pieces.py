@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -42,6 +43,13 @@ class PieceTokenizer:
         self._space = " " if _marks_spaces(json.loads(tokenizer.to_str()).get("pre_tokenizer")) else ""
         self.prefix, self.suffix = self._specials()
         self._unknown = self._unknown_piece()
+        self.cut = lru_cache(_CACHED_WORDS)(self._cut)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "cut"}  # a cache cannot be pickled
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self.cut = lru_cache(_CACHED_WORDS)(self._cut)
 
     @classmethod

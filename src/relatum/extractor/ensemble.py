@@ -13,9 +13,10 @@ from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, OnProgress, find_model
+from relatum.extractor.extractor import Extractor, find_model
 from relatum.extractor.inside.layers import Reading
 from relatum.extractor.jobs import Job, Reader, do_jobs
+from relatum.extractor.piping import OnProgress
 from relatum.extractor.precision import Precision
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
@@ -52,6 +53,7 @@ class Ensemble(Extractor):
         joined = replace(first, config=config, schema=schema, calibration=None)
         super().__init__(joined, "", batch_size, max_cells, splitter)
         self.members = tuple(members)
+        self.name = " + ".join(names or ())
         self._others: list[Reader] = [(other, KnownWords()) for other in others]
 
     def save(self, path: str | Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from difflib import get_close_matches
 from importlib.resources import files
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import torch
 
@@ -20,23 +22,27 @@ from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
 from relatum.extractor.jobs import Job, Window, do_jobs
+from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
 from relatum.extractor.precision import Precision, check_precision, set_precision
-from relatum.extractor.result import Extraction
+from relatum.extractor.result import Extraction, check_threshold
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.tagging.sequence import check_fit
-from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
     from relatum.extractor.inside.layers import Reading
     from relatum.extractor.inside.probe import Probe
 
+_SHOWN_LABELS = 8
+"""How many entity types, and how many relation types, the repr shows."""
+
 CHUNK = 16
 """How many batches of sentences are gathered before they are read: enough to put like lengths together."""
 
-OnProgress = Callable[[int, int], None]
-"""Told after every batch how many sentences have been read, and how many have been gathered so far."""
+C = TypeVar("C")
+"""The context of a text, whatever it is."""
 
 
 class Extractor:
@@ -55,6 +61,8 @@ class Extractor:
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
         self.model, self.card = model, card
+        self.name = ""
+        """The name or folder that the model was loaded from; empty for a model that was not loaded."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
@@ -86,6 +94,8 @@ class Extractor:
         function of your own needs it here: a function that a model's files name is never imported.
         """
         check_precision(precision)
+        if not isinstance(name_or_path, str | Path | Sequence):
+            raise _not_a_name(name_or_path)
         if not isinstance(name_or_path, str | Path):
             from relatum.extractor.ensemble import load_ensemble
 
@@ -98,8 +108,31 @@ class Extractor:
         model = load_model(path, place, names)
         splitter = make_splitter(**{**model.config.text.to_dict(), **given})
         extractor = cls(model, text, batch_size, max_cells, splitter)
+        extractor.name = str(name_or_path)
         set_precision(extractor.model, precision)
         return extractor
+
+    def __repr__(self) -> str:
+        schema = self.model.schema
+        entities, relations = _shorten(schema.entity_types), _shorten(schema.relation_names) or "no relations"
+        return f"<{type(self).__name__} {self.name!r} on {self.model.device}: {entities}; {relations}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All that a copy or another process needs, the weights too; those on a GPU travel as a copy on the CPU."""
+        state = dict(self.__dict__)
+        if self.model.device.type != "cpu":
+            state = deepcopy(state)
+            for model in _models_of(state):
+                model.to("cpu")
+        return {"state": state, "device": str(self.model.device)}
+
+    def __setstate__(self, stored: dict[str, Any]) -> None:
+        """Take up the state of another extractor, on the same device; on the CPU where there is no such device."""
+        self.__dict__.update(stored["state"])
+        device = torch.device(stored["device"])
+        if device.type == "cuda" and (device.index or 0) < torch.cuda.device_count():
+            for model in _models_of(stored["state"]):
+                model.to(device)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a new or empty directory."""
@@ -110,19 +143,97 @@ class Extractor:
             )
         save_model(self.model, Path(path), self.card)
 
-    def __call__(self, text: str) -> Extraction:
-        """What is in one text."""
-        if not isinstance(text, str):
-            raise TypeError(f"expected str, found {type(text).__name__}")
-        return join_sentences(text, self.predict(self.split(text)))
+    @overload
+    def __call__(self, text: str, threshold: float | None = None) -> Extraction: ...
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...], threshold: float | None = None) -> list[Extraction]: ...
+    def __call__(
+        self, text: str | list[str] | tuple[str, ...], threshold: float | None = None
+    ) -> Extraction | list[Extraction]:
+        """Extract from one text; from a list of texts, as `list(extractor.pipe(texts))` does.
 
+        With a threshold, only entities and relations with at least that score are left; see `Extraction.above`.
+        """
+        if isinstance(text, list | tuple):
+            return list(self.pipe(text, threshold=threshold))
+        if not isinstance(text, str):
+            raise TypeError(
+                f"expected str or a list of str, found {type(text).__name__}; for other iterables of texts, and for "
+                "texts of which some are missing, use extractor.pipe(texts)"
+            )
+        if threshold is not None:
+            check_threshold(threshold)
+        found = join_sentences(text, self.predict(self.split(text)))
+        return found if threshold is None else found.above(threshold)
+
+    @overload
     def pipe(
-        self, texts: Iterable[str], chunk: int | None = None, on_progress: OnProgress | None = None
-    ) -> Iterator[Extraction]:
-        """What is in each text, in their order; many sentences are read at once, whichever text they are of.
+        self,
+        texts: Iterable[str],
+        chunk: int | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+        as_tuples: Literal[False] = False,
+        on_error: Literal["raise"] = "raise",
+    ) -> Iterator[Extraction]: ...
+    @overload
+    def pipe(
+        self,
+        texts: Iterable[tuple[str, C]],
+        chunk: int | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+        as_tuples: Literal[True],
+        on_error: Literal["raise"] = "raise",
+    ) -> Iterator[tuple[Extraction, C]]: ...
+    @overload
+    def pipe(
+        self,
+        texts: Iterable[object],
+        chunk: int | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+        as_tuples: Literal[False] = False,
+        on_error: OnError,
+    ) -> Iterator[Extraction | None]: ...
+    @overload
+    def pipe(
+        self,
+        texts: Iterable[tuple[object, C]],
+        chunk: int | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+        as_tuples: Literal[True],
+        on_error: OnError,
+    ) -> Iterator[tuple[Extraction | None, C]]: ...
+    def pipe(
+        self,
+        texts: Iterable[object],
+        chunk: int | None = None,
+        on_progress: OnProgress | None = None,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+        as_tuples: bool = False,
+        on_error: OnError = "raise",
+    ) -> Iterator[object]:
+        """Extract from many texts, in their order; many sentences are read at once, whichever text they are of.
 
         The first answer comes when `chunk` sentences, or as many texts, have been gathered: `CHUNK` batches where it is
         not given. With 1 each text is answered before the next is asked for, as a live stream needs it.
+
+        `threshold` leaves out what has a lower score, `batch_size` is the number of sentences read at once. With
+        `as_tuples` the texts are pairs (text, context), and so are the answers. `on_error` says what becomes of a text
+        that cannot be read, such as a missing value: "raise" its error, "skip" it, or call a function with the text and
+        the error. There is one answer for every text: None where a text was skipped, or what the function returned.
         """
         if isinstance(texts, str | bytes):
             raise TypeError(
@@ -130,32 +241,27 @@ class Extractor:
             )
         if chunk is not None and chunk < 1:
             raise ValueError(f"chunk is the number of sentences to gather; expected at least 1, found {chunk}")
-        return self._pipe(texts, chunk or CHUNK * self.batch_size, on_progress)
-
-    def _pipe(self, texts: Iterable[str], chunk: int, on_progress: OnProgress | None) -> Iterator[Extraction]:
-        waiting: list[_Text] = []
-        n_read = n_waiting = 0
-
-        def progress(n_more: int, n_gathered: int) -> None:
-            if on_progress is not None:
-                on_progress(n_read + n_more, n_read + n_gathered)
-
-        for number, text in enumerate(texts, 1):
-            if not isinstance(text, str):
-                raise TypeError(f"text {number}: expected str, found {type(text).__name__}")
-            waiting.append(self._split(text))
-            n_waiting += len(waiting[-1].sentences)
-            if max(n_waiting, len(waiting)) >= chunk:
-                yield from self._read(waiting, progress)
-                n_read += n_waiting
-                waiting, n_waiting = [], 0
-        yield from self._read(waiting, progress)
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(
+                f"batch_size is the number of sentences in a batch; expected at least 1, found {batch_size}"
+            )
+        if threshold is not None:
+            check_threshold(threshold)
+        if on_error not in ("raise", "skip") and not callable(on_error):
+            raise ValueError(
+                f"on_error is {on_error!r}; expected 'raise', 'skip' or a function of a text and its error"
+            )
+        size = batch_size or self.batch_size
+        options = PipeOptions(chunk or CHUNK * size, size, threshold, as_tuples, on_error, on_progress)
+        answers = answer_texts(self, texts, options)
+        return answers if as_tuples else (answer for answer, _ in answers)
 
     def predict(
         self,
         sentences: Sequence[Sentence],
         entities: Sequence[Sequence[Entity]] | None = None,
         on_progress: OnProgress | None = None,
+        batch_size: int | None = None,
     ) -> list[Prediction]:
         """What is in each sentence, in words.
 
@@ -171,7 +277,7 @@ class Extractor:
         for window in windows:
             n_left[window.sentence] += 1
         n_read = n_left.count(0)
-        for job, answers in self._do(self._jobs(windows, sentences, entities)):
+        for job, answers in self._do(self._jobs(windows, sentences, entities, batch_size)):
             for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
                 n_left[one.sentence] -= 1
@@ -239,10 +345,12 @@ class Extractor:
         windows: Sequence[Window],
         sentences: Sequence[Sentence],
         entities: Sequence[Sequence[Entity]] | None = None,
+        batch_size: int | None = None,
     ) -> Iterator[Job]:
         lengths = [window.span.width for window in windows]
         context = self.model.config.encoder.context
-        for batch in make_batches(lengths, self.batch_size, self.max_cells, bucketing=True, rng=None):
+        size = batch_size or self.batch_size
+        for batch in make_batches(lengths, size, self.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
             given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
             words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
@@ -294,40 +402,6 @@ class Extractor:
             sentences = [replace(one, around=its) for one, its in zip(sentences, around, strict=True)]
         return sentences
 
-    def _split(self, text: str) -> _Text:
-        return _Text(text, self.split(text))
-
-    def _read(self, texts: Sequence[_Text], on_progress: OnProgress) -> Iterator[Extraction]:
-        sentences = [sentence for text in texts for sentence in text.sentences]
-        predictions = iter(self.predict(sentences, on_progress=on_progress))
-        for text in texts:
-            yield join_sentences(text.text, [next(predictions) for _ in text.sentences])
-
-
-def join_sentences(text: str, predictions: Iterable[Prediction]) -> Extraction:
-    """What was found in all sentences of a text, as `Extractor.split` made them, in characters of it."""
-    entities: list[Entity] = []
-    relations: list[Relation] = []
-    for prediction in predictions:
-        offsets = prediction.sentence.offsets
-        assert offsets is not None
-
-        def characters(span: Span, offsets: Sequence[Span] = offsets) -> Span:
-            return Span(offsets[span.start].start, offsets[span.end - 1].end)
-
-        annotation = map_spans(prediction.found, characters)
-        entities += annotation.entities
-        relations += annotation.relations
-    return Extraction.of(text, Annotation(tuple(entities), tuple(relations)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A text and its sentences; their offsets count from the start of the text."""
-
-    text: str
-    sentences: list[Sentence]
-
 
 def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
     """Refuse given entities that are not those of the sentences."""
@@ -347,6 +421,16 @@ def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
     return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
 
 
+def _models_of(state: Mapping[str, Any]) -> list[Model]:
+    """The models in the state of an extractor; an ensemble has several."""
+    return [state["model"], *state.get("members", ())]
+
+
+def _shorten(names: Sequence[str]) -> str:
+    more = ", …" if len(names) > _SHOWN_LABELS else ""
+    return ", ".join(names[:_SHOWN_LABELS]) + more
+
+
 def shipped_models() -> list[str]:
     """The names of the models that come with relatum."""
     folder = files("relatum") / "pretrained" / "models"
@@ -358,6 +442,8 @@ def find_model(name_or_path: str | Path) -> Path:
 
     A name means the same wherever it is used: a folder of that name is "./news", or a `Path`.
     """
+    if not isinstance(name_or_path, str | Path):
+        raise _not_a_name(name_or_path)
     path = Path(name_or_path)
     names = shipped_models()
     if isinstance(name_or_path, str) and name_or_path in names:
@@ -365,7 +451,16 @@ def find_model(name_or_path: str | Path) -> Path:
     if path.is_dir():
         return path
     known = ", ".join(names) or "none"
+    near = get_close_matches(str(name_or_path).lower(), names, 1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise RelatumError(
-        f"{name_or_path}: no such model; name a directory that relatum train has made, or one that comes with relatum: "
-        f"{known}"
+        f"{name_or_path}: no such model{hint}; name a directory that relatum train has made, or one that comes with "
+        f"relatum: {known}"
+    )
+
+
+def _not_a_name(found: object) -> TypeError:
+    return TypeError(
+        f"expected the name of a model or the path of its folder, as str or Path, found {type(found).__name__}; the "
+        f"models that come with relatum are {', '.join(map(repr, shipped_models())) or 'none'}"
     )

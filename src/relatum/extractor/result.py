@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -11,8 +12,13 @@ from typing import Any
 from relatum.errors import RelatumError
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
+_SHOWN = 40
+"""How many characters of a text the repr shows."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Extraction:
     """The entities and relations of a text, in characters; as every annotation, equal whatever the scores are."""
 
@@ -33,7 +39,16 @@ class Extraction:
                 place = f"[{entity.span.start}, {entity.span.end})"
                 raise RelatumError(f"the entity at {place} ends beyond the text, which has {len(text)} characters")
             numbers[entity] = number
-            named.append(Entity(entity.span, entity.label, entity.fragments, entity.score, f"e{number + 1}"))
+            named.append(
+                Entity(
+                    entity.span,
+                    entity.label,
+                    entity.fragments,
+                    entity.score,
+                    f"e{number + 1}",
+                    entity.span.of(text),
+                )
+            )
         # By numbers rather than by entities, which take far longer to hash.
         relations: dict[tuple[int, int, str], Relation] = {}
         for relation in annotation.relations:
@@ -67,6 +82,7 @@ class Extraction:
 
     def above(self, threshold: float) -> Extraction:
         """What has at least that score, or none; numbered anew. A relation goes with its entities."""
+        check_threshold(threshold)
 
         def stays(found: Entity | Relation) -> bool:
             return found.score is None or found.score >= threshold
@@ -102,7 +118,18 @@ class Extraction:
         }
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        """The extraction as JSON that every encoding of Unicode can hold, and from which the same text is read back.
+
+        Letters stay as they are; a lone surrogate, half of a character, is escaped.
+        """
+        if pair := _SURROGATE_PAIR.search(self.text):
+            raise RelatumError(
+                f"characters {pair.start()} and {pair.end() - 1} of the text are the halves of one character, which "
+                "JSON would join, so that offsets would be wrong; join them before extraction: "
+                "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')"
+            )
+        written = json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", written)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Extraction:
@@ -125,13 +152,27 @@ class Extraction:
 
         return f"<style>{STYLE}</style>{fragment(self)}"
 
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= _SHOWN else f"{self.text[: _SHOWN - 1]}…"
+        name = f"{self.document.id!r}, " if self.document.id else ""
+        return f"<Extraction {name}{text!r}: {self._counts()}>"
+
+    def _counts(self) -> str:
+        return f"{_count(len(self.entities), 'entity', 'entities')}, {_count(len(self.relations), 'relation')}"
+
     def __str__(self) -> str:
-        lines = [f"{_count(len(self.entities), 'entity', 'entities')}, {_count(len(self.relations), 'relation')}"]
+        lines = [self._counts()]
         lines += [f"  {e.label}: {mention(e, self.text)}{shown_score(e.score)}" for e in self.entities]
         for relation in self.relations:
             head, tail = mention(relation.head, self.text), mention(relation.tail, self.text)
             lines.append(f"  {head} —{relation.label}→ {tail}{shown_score(relation.score)}")
         return "\n".join(lines)
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse a threshold that no score can be compared with."""
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold is {threshold}; expected a score from 0 to 1, such as 0.9")
 
 
 def mention(entity: Entity, text: str) -> str:
@@ -157,7 +198,7 @@ def _document(record: object) -> Document:
 
     root = Field.root(record if not isinstance(record, Mapping) else dict(record))
     root.only("id", "text", "entities", "relations")
-    text = root.need("text").text(empty=True)
+    text = root.need("text").text(empty=True, surrogates=True)
     entities: dict[str, Entity] = {}
     for item in root.need("entities").items():
         item.only("id", "start", "end", "text", "label", "score")
@@ -167,7 +208,7 @@ def _document(record: object) -> Document:
         span: Span = item.span(item.need("start").value, item.need("end").value, len(text), "characters")
         if item.need("text").value != span.of(text):
             raise item.need("text").bad(f"the text at its offsets, {span.of(text)!r}")
-        entities[name] = Entity(span, item.label("label"), score=score, id=name)
+        entities[name] = Entity(span, item.label("label"), score=score, id=name, text=span.of(text))
     relations = []
     for item in root.need("relations").items():
         item.only("head", "tail", "label", "score")

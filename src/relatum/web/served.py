@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import torch
 
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, join_sentences
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.piping import join_sentences
 from relatum.types import Prediction, Sentence
 from relatum.web.handover import Handover
 from relatum.web.limits import Limits, Refusal

@@ -82,7 +82,9 @@ def fragment(extraction: Extraction) -> str:
     below = f"<ul>{relations}</ul>" if relations else ""
     drawn = _figures(extraction)
     shown = '<p class="drawn">' if drawn else "<p>"
-    return f'<article class="relatum">{heading}{shown}{_marked(text, extraction.entities)}</p>{drawn}{below}</article>'
+    marked = _marked(text, extraction.entities)
+    article = f'<article class="relatum">{heading}{shown}{marked}</p>{drawn}{below}</article>'
+    return article.encode(errors="replace").decode()  # half a surrogate pair cannot be written
 
 
 def hue(label: str) -> int:

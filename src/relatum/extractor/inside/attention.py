@@ -13,7 +13,8 @@ from relatum.encoders.base import TextEncoder
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.stacked import StackedEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, OnProgress
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.piping import OnProgress
 from relatum.models.model import Model
 from relatum.types import Annotation, Sentence, Span
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from relatum.evaluation.alignment import PATTERNS, Alignment, AlignmentCounter, make_patterns, nearness
-from relatum.extractor.extractor import Extractor, OnProgress
+from relatum.extractor.extractor import Extractor
 from relatum.extractor.inside.attention import Head, attend, find_heads
+from relatum.extractor.piping import OnProgress
 from relatum.types import Example
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from relatum.extractor.extractor import Extractor, OnProgress, join_sentences
+from relatum.extractor.extractor import Extractor
 from relatum.extractor.inside.layers import LayerReading, Reading
 from relatum.extractor.inside.overlay import lay_cells, lay_rows, lay_words
+from relatum.extractor.piping import OnProgress, join_sentences
 from relatum.extractor.result import Extraction
 from relatum.models.model import Model
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span

@@ -1,0 +1,141 @@
+"""Many texts through an extractor: read in chunks, answered in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from relatum.data.documents import map_spans
+from relatum.errors import RelatumError
+from relatum.extractor.result import Extraction
+from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+
+if TYPE_CHECKING:
+    from relatum.extractor.extractor import Extractor
+
+OnProgress = Callable[[int, int], None]
+"""Told after every batch how many sentences have been read, and how many have been gathered so far."""
+
+OnError = Literal["raise", "skip"] | Callable[[object, Exception], Extraction | None]
+"""Raise the error of a bad text; answer None for it; or answer the return value of a function of text and error."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipeOptions:
+    """How texts are read, and how they are answered."""
+
+    chunk: int
+    batch_size: int
+    threshold: float | None = None
+    as_tuples: bool = False
+    on_error: OnError = "raise"
+    on_progress: OnProgress | None = None
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text that waits for its answer; a bad one has it from the start, and no sentences."""
+
+    text: str
+    context: object
+    sentences: Sequence[Sentence] = ()
+    answered: bool = False
+    answer: Extraction | None = None
+
+
+def answer_texts(
+    extractor: Extractor, items: Iterable[object], options: PipeOptions
+) -> Iterator[tuple[Extraction | None, object]]:
+    """Yield an answer for every item, in their order, with the item's context; None stands for a skipped text."""
+    waiting: list[_Text] = []
+    n_read = n_waiting = 0
+
+    def progress(n_more: int, n_gathered: int) -> None:
+        if options.on_progress is not None:
+            options.on_progress(n_read + n_more, n_read + n_gathered)
+
+    for number, item in enumerate(items, 1):
+        text, context = _pair(item, number) if options.as_tuples else (item, None)
+        waiting.append(_gather(extractor, text, context, number, options))
+        n_waiting += len(waiting[-1].sentences)
+        if max(n_waiting, len(waiting)) >= options.chunk:
+            yield from _answer(extractor, waiting, options, progress)
+            n_read += n_waiting
+            waiting, n_waiting = [], 0
+    yield from _answer(extractor, waiting, options, progress)
+
+
+def _pair(item: object, number: int) -> tuple[object, object]:
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return item[0], item[1]
+    raise TypeError(f"text {number}: expected a pair (text, context) with as_tuples, found {type(item).__name__}")
+
+
+def _gather(extractor: Extractor, text: object, context: object, number: int, options: PipeOptions) -> _Text:
+    """Split a text; a text that cannot be read is answered as `on_error` says."""
+    try:
+        if not isinstance(text, str):
+            raise _NotText(f"text {number}: expected str, found {type(text).__name__}")
+        return _Text(text, context, extractor.split(text))
+    except (_NotText, RelatumError) as error:
+        return _Text("", context, answered=True, answer=_answer_error(text, error, options))
+
+
+class _NotText(TypeError):
+    """A value that is not a text, such as the None or NaN of a table."""
+
+
+def _answer_error(text: object, error: Exception, options: PipeOptions) -> Extraction | None:
+    if options.on_error == "raise":
+        raise error
+    if options.on_error == "skip":
+        return None
+    answer = options.on_error(text, error)
+    if answer is not None and not isinstance(answer, Extraction):
+        raise TypeError(f"on_error returned {type(answer).__name__}; expected an Extraction or None")
+    return answer
+
+
+def _answer(
+    extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on_progress: OnProgress
+) -> Iterator[tuple[Extraction | None, object]]:
+    """Read the texts together; where that fails, and errors are not raised, read each by itself."""
+    open_texts = [text for text in texts if not text.answered]
+    try:
+        _read(extractor, open_texts, options, on_progress)
+    except RelatumError:
+        if options.on_error == "raise":
+            raise
+        for text in open_texts:
+            try:
+                _read(extractor, [text], options, None)
+            except RelatumError as error:
+                text.answer = _answer_error(text.text, error, options)
+    for text in texts:
+        yield text.answer, text.context
+
+
+def _read(extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on_progress: OnProgress | None) -> None:
+    sentences = [sentence for text in texts for sentence in text.sentences]
+    predictions = iter(extractor.predict(sentences, on_progress=on_progress, batch_size=options.batch_size))
+    for text in texts:
+        found = join_sentences(text.text, [next(predictions) for _ in text.sentences])
+        text.answer = found if options.threshold is None else found.above(options.threshold)
+
+
+def join_sentences(text: str, predictions: Iterable[Prediction]) -> Extraction:
+    """What was found in all sentences of a text, as `Extractor.split` made them, in characters of it."""
+    entities: list[Entity] = []
+    relations: list[Relation] = []
+    for prediction in predictions:
+        offsets = prediction.sentence.offsets
+        assert offsets is not None
+
+        def characters(span: Span, offsets: Sequence[Span] = offsets) -> Span:
+            return Span(offsets[span.start].start, offsets[span.end - 1].end)
+
+        annotation = map_spans(prediction.found, characters)
+        entities += annotation.entities
+        relations += annotation.relations
+    return Extraction.of(text, Annotation(tuple(entities), tuple(relations)))
