@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +16,24 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of errors that say that a file cannot grow: only those who write see them."""
+_CURES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space or have the quota raised",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EMFILE: "close other files or raise the limit on open files (ulimit -n)",
+    errno.ENOMEM: "free some memory",
+}
+
+
+def explain_os_error(error: OSError) -> str:
+    """Name the file, the reason and, where one is known, the cure."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    cure = _CURES.get(error.errno or 0)
+    return f"{where}{error.strerror or error}{f'; {cure}' if cure else ''}"
 
 
 class RelatumError(Exception):

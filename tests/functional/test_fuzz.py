@@ -992,12 +992,31 @@ def test_closed_pipe_ends_the_command_quietly(good: Path, arguments: str) -> Non
     assert err == ""
 
 
-@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", ">/dev/full"])
-def test_closed_or_full_output_brings_no_traceback(good: Path, redirection: str) -> None:
-    script = f"{' '.join(COMMAND)} inspect good.jsonl {redirection}"
-    done = subprocess.run(["bash", "-c", script], cwd=good.parent, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == (1 if "full" in redirection else 0)
+CLOSED = "relatum: standard output is closed, so the results cannot be printed; redirect it"
+FULL = "relatum: standard output: No space left on device; free some space"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "said"),
+    [(">&-", 1, CLOSED), (">/dev/full", 1, FULL), ("2>&-", 0, ""), (">&- 2>&-", 1, ""), (">&- 2>&- <&-", 1, "")],
+)
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"), [("inspect --json good.jsonl", "1"), ("convert good.jsonl new.jsonl", "")]
+)
+def test_results_that_cannot_be_printed_are_an_error(
+    good: Path, arguments: str, redirection: str, status: int, said: str, unbuffered: str
+) -> None:
+    script = f"{' '.join(COMMAND)} {arguments} {redirection}"
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=good.parent, capture_output=True, text=True, timeout=SECONDS, env=environment
+    )
+    assert done.returncode == status
+    assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    if arguments.startswith("convert"):
+        assert (good.parent / "new.jsonl").read_bytes() == good.read_bytes(), "nothing else was written into the file"
 
 
 def test_output_that_is_not_unicode_gets_every_sign(good: Path) -> None:

@@ -8,6 +8,7 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -32,7 +33,12 @@ from relatum.cli import (
     train,
     tune,
 )
-from relatum.errors import RelatumError
+from relatum.errors import NO_SPACE, RelatumError, explain_os_error
+
+_OUT_OF_MEMORY = (
+    "there is not enough memory; divide the data into smaller documents or files, or use a smaller model or lower "
+    "--batch-size, --max-cells or training.batch_size"
+)
 
 app = typer.Typer(
     name="relatum",
@@ -83,8 +89,15 @@ def main(arguments: list[str] | None = None) -> int:
     # Documents hold no cycles; looking for some whenever a few more are in memory takes a third of the reading time.
     gc.set_threshold(100_000, 50, 1000)
     _open_streams()
+    status = _run(lambda: app(args=arguments, prog_name="relatum"))
+    # What is still buffered may not fit on the disk: an answer that is lost is an error.
+    return _run(sys.stdout.flush) or status
+
+
+def _run(action: Callable[[], object]) -> int:
+    """Call an action and turn what it raises into a message and an exit status."""
     try:
-        app(args=arguments, prog_name="relatum")
+        action()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     except RelatumError as error:
@@ -92,20 +105,62 @@ def main(arguments: list[str] | None = None) -> int:
     except RecursionError:
         return _fail("found values nested too deeply to be written; expected records of ordinary depth")
     except MemoryError:
-        return _fail("there is not enough memory; divide the data into smaller documents or files")
+        return _fail(_OUT_OF_MEMORY)
+    except BrokenPipeError:
+        return _drop_output()  # whoever reads, such as head, has seen enough
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        is_output = error.filename is None and error.errno in NO_SPACE  # files that are written are named
+        return _drop_output(error) if is_output else _fail(explain_os_error(error))
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        return _fail(f"{_OUT_OF_MEMORY} ({str(error).splitlines()[0]})")
     return 0
 
 
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    if "torch" not in sys.modules:
+        return False
+    from relatum.extractor.device import is_out_of_memory
+
+    return is_out_of_memory(error)
+
+
 def _open_streams() -> None:
-    """Make sure that nothing printed can fail: not for want of a stream, nor for a sign that its encoding lacks."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started the program
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
-        elif isinstance(stream, io.TextIOWrapper):
+    """Make sure that no message can fail: not for want of a stream, nor for a sign that its encoding lacks.
+
+    Results need a stream: a command that prints some into a closed standard output ends with an error.
+    """
+    # Without this, the next file that is opened would become the standard output of libraries and child processes.
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    if sys.stdout is None:  # closed by whoever started the program
+        sys.stdout = ClosedOutput()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+class ClosedOutput(io.TextIOBase):
+    """Stands for a standard output that is closed: the first result that is printed is an error."""
+
+    def write(self, _text: str) -> int:
+        raise RelatumError(
+            "standard output is closed, so the results cannot be printed; redirect it to a file or a pipe, or to "
+            "/dev/null if you do not want them"
+        )
+
+
+def _drop_output(error: OSError | None = None) -> int:
+    """Give up a standard output that takes no more, so that nothing tries again when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    return 1 if error is None else _fail(f"standard output: {explain_os_error(error)}")
 
 
 def _fail(message: str) -> int:
