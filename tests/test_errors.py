@@ -12,6 +12,7 @@ from relatum.errors import (
     DataError,
     FormatError,
     MissingExtraError,
+    NoSpaceError,
     Problem,
     RelatumError,
     SchemaError,
@@ -61,7 +62,12 @@ def test_data_error_counts_the_problems_it_does_not_show() -> None:
 
 def test_errors_keep_their_text_between_processes() -> None:
     problem = Problem("a.json", "1", "2", 3, 4, "x")
-    for error in (DataError([problem], "Do this."), MissingExtraError("reading DocBin", "spacy"), FormatError("no")):
+    for error in (
+        DataError([problem], "Do this."),
+        MissingExtraError("reading DocBin", "spacy"),
+        NoSpaceError("a.json: No space left on device", "start again"),
+        FormatError("no"),
+    ):
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is type(error)
         assert str(again) == str(error)

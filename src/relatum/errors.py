@@ -48,6 +48,17 @@ class SchemaError(RelatumError):
     """Labels that do not agree with the schema, or a schema that contradicts itself."""
 
 
+class NoSpaceError(RelatumError):
+    """A run that ended because a file could not be written for want of space, and what to do then."""
+
+    def __init__(self, problem: str, then: str) -> None:
+        self.problem, self._then = problem, then
+        super().__init__(f"{problem}, then {then}")
+
+    def __reduce__(self) -> tuple[type[NoSpaceError], tuple[str, str]]:
+        return NoSpaceError, (self.problem, self._then)
+
+
 class FormatError(RelatumError):
     """A data format that is unknown, cannot be guessed, or cannot hold what is asked of it."""
 

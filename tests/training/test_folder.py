@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,57 @@ def test_second_process_is_kept_out(tmp_path: Path) -> None:
         refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "another process is training here" in refused.stderr
     assert subprocess.run(command, check=False).returncode == 0
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from relatum.training.folder import RunFolder, RunRecord
+from relatum.config import Config
+
+Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+folder = RunFolder(Path(sys.argv[1]))
+with folder.locked(print):
+    folder.create(RunRecord(Config(), "/data/news", None, None, "auto", "relatum train", "abc"))
+"""
+
+
+def test_run_killed_at_the_very_first_rename_can_be_started_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(folder.path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    left = {path.name for path in folder.path.iterdir()}
+    assert len(left) == 2
+    assert ".lock" in left
+    with pytest.raises(RelatumError, match=r"no run was started here .*; start one with relatum train DATA --out RUN"):
+        folder.read()
+    folder.check_new()
+    with folder.locked(pytest.fail):
+        folder.create(record())
+    assert {path.name for path in folder.path.iterdir()} == {".lock", "run.json"}
+
+
+def test_drafts_of_others_are_no_new_folder_and_stay(tmp_path: Path) -> None:
+    (tmp_path / ".film.mkv.partial").write_text("half")
+    with pytest.raises(RelatumError, match="not an empty folder"):
+        RunFolder(tmp_path).create(record())
+    assert (tmp_path / ".film.mkv.partial").exists()
+
+
+def test_drafts_of_a_killed_run_are_removed_everywhere_when_it_goes_on(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.create(record())
+    kept = [model(folder, 8) / "README.md", tmp_path / "tensorboard" / ".mine.partial", tmp_path / ".tmpfile"]
+    places = [tmp_path, folder.checkpoints, folder.best(8), folder.predictions, folder.bad_batch, folder.model]
+    drafts = [place / name for place in places for name in (".some.json.k3_f8a2x.partial", ".tmpAudsTY")]
+    for path in (*drafts, *kept):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    (tmp_path / "best" / ".step-9.x.partial").mkdir()
+    folder.remove_after(8)
+    assert not [path for path in drafts if path.exists()]
+    assert all(path.exists() for path in kept)
+    assert [path.name for path in (tmp_path / "best").iterdir()] == ["step-8"]
 
 
 def test_models_that_no_checkpoint_names_are_removed(tmp_path: Path) -> None:

@@ -15,11 +15,14 @@ import pytest
 import torch
 
 from relatum.config import Config, load_config
+from relatum.errors import RelatumError
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
+from relatum.training.monitor import Monitor
+from relatum.training.reports.trackers import make_trackers
 
 from .conftest import TINY, Silent
 from .test_loop import assert_same_run
@@ -101,6 +104,27 @@ def test_run_killed_while_it_writes_a_checkpoint_goes_on_to_the_same_weights(
     assert any("step-00000009.safetensors: the checkpoint" in said for said in monitor.said) == (how == "torn")
     assert not list(folder.checkpoints.glob(".*.partial"))
     assert_same_run(often, folder.path)
+
+
+def test_second_process_that_waited_does_not_repeat_the_ending(
+    start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process ends the run after the second has looked at it, and before the second has locked it."""
+    data, record = start(tiny("training.steps=1", "training.evaluate_every=1"))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(record)
+
+    def meanwhile(record: RunRecord, run: Path) -> list[Monitor]:
+        monkeypatch.setattr(loop, "make_trackers", make_trackers)
+        train(data, record, run, device=CPU, monitor=Silent(), resume=True)
+        return make_trackers(record, run)
+
+    monkeypatch.setattr(loop, "make_trackers", meanwhile)
+    second = Silent()
+    with pytest.raises(RelatumError, match="this run is complete; its model is"):
+        train(data, record, folder.path, device=CPU, monitor=second, resume=True)
+    assert not second.steps
+    assert not any("going on" in said for said in second.said)
 
 
 def test_checkpoints_between_evaluations_change_nothing(start: Start, tiny: Tiny, tmp_path: Path, often: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from relatum.errors import RelatumError
+from relatum.errors import NO_SPACE, RelatumError
 
 _SUFFIX = ".partial"
+_DRAFT = re.compile(r"\..+\.partial|\.tmp\w{6}")
+"""Names of drafts: ours, and those in which safetensors writes before it renames them to ours."""
 
 
 @contextmanager
@@ -23,17 +26,18 @@ def replacing_file(path: Path) -> Iterator[Path]:
         what = "a folder" if stat.S_ISDIR(old) else "neither a file nor a folder"
         raise RelatumError(f"{path} is {what}; name a file to write")
     path = path.resolve()  # a symbolic link stays one
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
-    os.close(handle)
-    draft = Path(name)
-    try:
-        yield draft
-        _sync(draft)
-        draft.chmod(0o666 & ~_umask() if old is None else old & 0o777)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with naming_file(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
+        os.close(handle)
+        draft = Path(name)
+        try:
+            yield draft
+            _sync(draft)
+            draft.chmod(0o666 & ~_umask() if old is None else old & 0o777)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -44,17 +48,48 @@ def new_folder(path: Path) -> Iterator[Path]:
         what = "is a folder that is not empty" if stat.S_ISDIR(old) else "is a file"
         raise RelatumError(f"{path} {what}; name a new folder, or remove it first")
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent))
+    with naming_file(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent))
+        try:
+            yield draft
+            for file in draft.rglob("*"):
+                if file.is_file():
+                    _sync(file)
+            draft.chmod(0o777 & ~_umask())
+            draft.replace(path)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Make an error for want of space in the block an `OSError` that names `path`.
+
+    Writing to an open file raises errors without a name, and libraries written in Rust, such as safetensors, raise
+    errors of their own, which say the number of the error in words.
+    """
     try:
-        yield draft
-        for file in draft.rglob("*"):
-            if file.is_file():
-                _sync(file)
-        draft.chmod(0o777 & ~_umask())
-        draft.replace(path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        yield
+    except Exception as error:
+        said = re.search(r"\(os error (\d+)\)", str(error))
+        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
+        if number not in NO_SPACE:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
+
+
+def is_draft(path: Path) -> bool:
+    """True if the name is one that a file or folder has while it is written."""
+    return _DRAFT.fullmatch(path.name) is not None
+
+
+def remove_drafts(*folders: Path) -> None:
+    """Remove what killed processes left half-written in the folders; nobody else may be writing there."""
+    for folder in folders:
+        for path in [*folder.iterdir()] if folder.is_dir() else ():
+            if is_draft(path):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _mode(path: Path) -> int | None:

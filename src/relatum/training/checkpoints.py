@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from relatum.data.atomic import replacing_file
+from relatum.data.atomic import remove_drafts, replacing_file
 from relatum.errors import RelatumError
 
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
@@ -55,8 +55,7 @@ def load_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint:
     It must be the only process that writes there: half-written checkpoints are removed, and so are damaged ones once
     another was found to go on from, since they would count as the newest of those that are kept.
     """
-    for draft in folder.glob(".step-*.partial"):
-        draft.unlink()
+    remove_drafts(folder)
     paths = list_checkpoints(folder)
     for number, path in enumerate(paths):
         try:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.config import Config, OwnFunctionError, TextConfig, load_record
-from relatum.data.atomic import replacing_file
+from relatum.data.atomic import is_draft, remove_drafts, replacing_file
 from relatum.errors import ConfigError, RelatumError
 
 _BEST = re.compile(r"step-(\d+)")
@@ -90,6 +90,7 @@ class RunFolder:
         self.summary = path / "summary.txt"
         self.bad_batch = path / "bad-batch"
         self._best = path / "best"
+        self._lock = path / ".lock"
         self._record = path / "run.json"
 
     @property
@@ -97,16 +98,16 @@ class RunFolder:
         return self._record.exists()
 
     def check_new(self) -> None:
-        """Refuse a folder that is neither new nor empty."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        """Refuse a folder that is neither new nor empty; drafts of a run that was killed as it began do not count."""
+        if self.path.exists() and (not self.path.is_dir() or any(map(self._is_used, self.path.iterdir()))):
             started = self.is_started or (self.path / "runs.json").exists()
             cure = f"go on with it by {resume_command(self.path)}, or name" if started else "name"
             raise RelatumError(f"{self.path} is not an empty folder; {cure} a new one with --out")
 
     def create(self, record: RunRecord) -> None:
-        """Begin a run."""
+        """Begin a run; no other process may be writing there."""
         self.check_new()
-        self.path.mkdir(parents=True, exist_ok=True)
+        remove_drafts(self.path)
         self._write(self._record, record.to_dict())
 
     def read(self, functions: Collection[str] = ()) -> RunRecord:
@@ -116,7 +117,10 @@ class RunFolder:
         except OwnFunctionError as error:
             raise OwnFunctionError(f"{self._record}: {error}") from None
         except FileNotFoundError:
-            raise RelatumError(f"{self.path}: no run was started here (there is no {self._record.name})") from None
+            raise RelatumError(
+                f"{self.path}: no run was started here (there is no {self._record.name}); start one with relatum train "
+                "DATA --out RUN"
+            ) from None
         except (ConfigError, ValueError, TypeError, KeyError) as error:
             raise RelatumError(f"{self._record}: not the record of a run of this version: {error}") from None
 
@@ -129,7 +133,8 @@ class RunFolder:
             say(f"{self.path} cannot be locked on this system; do not start a second process on the same run")
             yield
             return
-        with (self.path / ".lock").open("w") as file:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self._lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -145,12 +150,12 @@ class RunFolder:
         return next(reversed(self._models()), None)
 
     def remove_after(self, step: int) -> None:
-        """Remove models that are later than the state a run goes on from, and drafts of some."""
+        """Remove models that are later than the state a run goes on from, and all drafts; the run must be locked."""
         for model in self._models():
             if self._step(model) > step:
                 shutil.rmtree(model)
-        for draft in self._best.glob(".*.partial"):
-            shutil.rmtree(draft)
+        own = (self.path, self.checkpoints, self._best, self.model, self.predictions, self.bad_batch)
+        remove_drafts(*own, *self._models())
 
     def remove_old(self, n_checkpoints: int = 2) -> None:
         """Remove all models that no checkpoint names: each of those that are kept names one, and none is older."""
@@ -166,6 +171,9 @@ class RunFolder:
 
     def write_result(self, record: dict[str, Any]) -> None:
         self._write(self.result, record)
+
+    def _is_used(self, path: Path) -> bool:
+        return path != self._lock and not (is_draft(path) and path.name.startswith((".run.json.", ".tune.json.")))
 
     def _models(self) -> list[Path]:
         found = self._best.iterdir() if self._best.is_dir() else ()

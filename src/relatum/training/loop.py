@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from relatum.config import Config
-from relatum.errors import RelatumError
+from relatum.errors import NO_SPACE, NoSpaceError, RelatumError, explain_os_error
 from relatum.evaluation.confidence import Calibrated, calibrate, measure_confidence
 from relatum.evaluation.metrics import Scores, evaluate
 from relatum.extractor.extractor import Extractor
@@ -81,12 +81,20 @@ def train(
     `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
     absolute paths, so that it can go on from another directory. `on_made` is called when its folder has been made:
     where data or settings are refused, there is none. Where a launcher started several processes, all of them come
-    here; the first writes and speaks.
+    here; the first writes and speaks. `NoSpaceError` says that a file could not be written; the run can go on.
     """
+    folder = RunFolder(run)
     with Stopping() as stopping:
         processes = join_processes(device, stopping)
         monitor = monitor if processes.main else Quiet()
-        return _train(data, record, RunFolder(run), processes, monitor, resume, on_made)
+        try:
+            return _train(data, record, folder, processes, monitor, resume, on_made)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            where = "" if error.filename else f"{run}: "
+            cure = f"go on with {resume_command(run)}" if folder.is_started else "start the run again"
+            raise NoSpaceError(f"{where}{explain_os_error(error)}", cure) from error
 
 
 def _train(
@@ -106,18 +114,23 @@ def _train(
     if processes.n > 1:  # settings may depend on the machine, and a run has one record
         functions = record.config.text.functions().values()
         record = RunRecord.from_dict(json.loads(processes.tell(json.dumps(record.to_dict()))), functions)
-    if folder.result.exists():
-        raise RelatumError(f"{run}: this run is complete; its model is {folder.model}")
+    _refuse_complete(folder)
     if data.fingerprint() != record.fingerprint:
         raise RelatumError(f"{record.data}: the data has changed since {run} was started; start a new run")
     trackers = make_trackers(record, run) if processes.main else []
     prepared = _Run(data, record, folder, processes, Monitors(monitor, *trackers))
-    if not resume and processes.main:
-        folder.create(record)  # not before: settings that cannot be used leave nothing behind
-        on_made()
-    with folder.locked(monitor.say) if processes.main else nullcontext():
+    with folder.locked(monitor.say) if processes.main else nullcontext():  # settings that cannot be used make no folder
+        if not resume and processes.main:
+            folder.create(record)
+            on_made()
+        _refuse_complete(folder)  # another process may have ended it while this one was getting ready
         prepared.take_up()
         return prepared.complete()
+
+
+def _refuse_complete(folder: RunFolder) -> None:
+    if folder.result.exists():
+        raise RelatumError(f"{folder.path}: this run is complete; its model is {folder.model}")
 
 
 class _Run:
@@ -197,8 +210,8 @@ class _Run:
             self._model, self._examples, lambda: self._processes.asked_to_stop, self._monitor.say
         ):
             raise TrainingStopped(self._farewell())
-        self._monitor.start(progress.step, config.steps)
         try:
+            self._monitor.start(progress.step, config.steps)
             self._network.train()
             while self._unfinished:
                 self._update()

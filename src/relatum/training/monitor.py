@@ -12,7 +12,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from relatum.data.atomic import replacing_file
+from relatum.data.atomic import naming_file, replacing_file
 from relatum.errors import printable
 from relatum.training.history import Evaluation
 
@@ -188,7 +188,7 @@ class Log:
             draft.write_text("".join(map(_line, evaluations)), encoding="utf-8")
 
     def add(self, evaluation: Evaluation) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
+        with naming_file(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(_line(evaluation))
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import json
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 from relatum.config import Config
-from relatum.errors import ConfigError
+from relatum.errors import ConfigError, NoSpaceError
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
 from relatum.training.history import Evaluation
@@ -45,6 +47,41 @@ def test_tensorboard_gets_the_learning_curve(start: Start, tiny: Tiny, tmp_path:
         assert [event.step for event in events] == [4, 8, 12]
         assert [event.value for event in events] == pytest.approx(wanted, rel=1e-6)
     assert found.Scalars("loss")
+
+
+def test_tracker_without_space_ends_the_run_with_one_message(
+    start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TensorBoard writes in a thread of its own, and tells of its error at the next call."""
+    full, before = OSError(errno.ENOSPC, "No space left on device"), threading.excepthook
+
+    class Full:
+        def store_init_configuration(self, values: object) -> None:
+            del values
+
+        def log(self, values: object, step: int) -> None:
+            del values, step
+            thread = threading.Thread(target=self._write)
+            thread.start()
+            thread.join()
+            raise full
+
+        def _write(self) -> None:
+            raise full
+
+        def finish(self) -> None:
+            raise full
+
+    monkeypatch.setattr(trackers.Tracker, "_make", lambda _: Full())
+    data, record = start(tiny('training.trackers=["tensorboard"]'))
+    run = tmp_path / "run"
+    with pytest.raises(NoSpaceError) as error:
+        train(data, record, run, device=CPU, monitor=Silent())
+    assert str(error.value) == (
+        f"{run}/tensorboard: No space left on device; free some space, then go on with relatum train --resume {run}"
+    )
+    assert "Traceback" not in capsys.readouterr().err
+    assert threading.excepthook is before
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow"])

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from relatum.config import list_keys
-from relatum.errors import ConfigError
+from relatum.data.atomic import naming_file
+from relatum.errors import NO_SPACE, ConfigError
 from relatum.training.folder import RunRecord
 from relatum.training.history import Evaluation
 from relatum.training.monitor import Monitor
 
 _PROJECT = "relatum"
+_Hook = Callable[[threading.ExceptHookArgs], object]
 
 
 def make_trackers(record: RunRecord, run: Path) -> list[Monitor]:
@@ -39,16 +43,20 @@ class Tracker:
     def __init__(self, name: str, record: RunRecord, run: Path) -> None:
         self._name, self._record, self._run = name, record, run
         self._tracker: Any = None
+        self._hook: _Hook | None = None
 
     def start(self, step: int, steps: int) -> None:
         from accelerate import PartialState  # type: ignore[import-untyped]
 
         del step, steps
         PartialState()  # without it, accelerate's trackers cannot even say what they do
-        self._tracker = self._make()
-        if hasattr(self._tracker, "start"):  # older ones start by themselves
-            self._tracker.start()
-        self._tracker.store_init_configuration(_settings(self._record))
+        self._hook = threading.excepthook
+        threading.excepthook = partial(_show_unless_full, self._hook)
+        with naming_file(self._run / self._name):
+            self._tracker = self._make()
+            if hasattr(self._tracker, "start"):  # older ones start by themselves
+                self._tracker.start()
+            self._tracker.store_init_configuration(_settings(self._record))
 
     def advance(self, step: int, loss: float) -> None:
         self._send({"loss": loss}, step)
@@ -69,13 +77,19 @@ class Tracker:
         pass
 
     def close(self) -> None:
-        if self._tracker is not None:
-            self._tracker.finish()
-            self._tracker = None
+        tracker, self._tracker = self._tracker, None
+        try:
+            with naming_file(self._run / self._name):
+                if tracker is not None:
+                    tracker.finish()
+        finally:
+            if self._hook is not None:
+                threading.excepthook, self._hook = self._hook, None
 
     def _send(self, values: Mapping[str, float], step: int) -> None:
         if self._tracker is not None:
-            self._tracker.log(dict(values), step=step)
+            with naming_file(self._run / self._name):
+                self._tracker.log(dict(values), step=step)
 
     def _make(self) -> Any:
         from accelerate import tracking
@@ -86,6 +100,12 @@ class Tracker:
             return tracking.MLflowTracker(experiment_name=_PROJECT, run_name=self._run.name)
         id = hashlib.sha256(f"{self._run.absolute()} {self._record.fingerprint}".encode()).hexdigest()[:16]
         return tracking.WandBTracker(run_name=_PROJECT, name=self._run.name, dir=str(self._run), id=id, resume="allow")
+
+
+def _show_unless_full(show: _Hook, arguments: threading.ExceptHookArgs) -> None:
+    """Show what went wrong in a thread, but for a full disk: the next call of the tracker that writes there says so."""
+    if not (isinstance(arguments.exc_value, OSError) and arguments.exc_value.errno in NO_SPACE):
+        show(arguments)
 
 
 def _settings(record: RunRecord) -> dict[str, bool | int | float | str]:

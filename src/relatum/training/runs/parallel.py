@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
+from relatum.data.atomic import remove_drafts
 from relatum.extractor.device import choose_device
 from relatum.training.folder import RunFolder, resume_command
 from relatum.training.loop import TrainingStopped
@@ -129,6 +130,7 @@ def complete_runs(
     by_memory = plan.by_memory if jobs is None else jobs == "auto"
     screen = RunsScreen(len(plan.runs), console, plan.remarks)
     with RunFolder(folder.path).locked(screen.say):
+        remove_drafts(folder.path)
         left = folder.prepare(plan)
         failures: list[Failure] = []
         stopped = False

@@ -118,8 +118,6 @@ class RunsFolder:
         for run in left:
             folder = self.run(run)
             if not folder.is_started:
-                for draft in folder.path.glob(".*.partial"):  # of a process that was killed while it wrote
-                    draft.unlink()
                 folder.create(_record(plan, run, folder.path))
         return left
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relatum.config import dump_config
-from relatum.data.atomic import replacing_file
-from relatum.errors import RelatumError
+from relatum.data.atomic import remove_drafts, replacing_file
+from relatum.errors import NoSpaceError, RelatumError
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.search.space import Value, apply, make_space
 
@@ -137,6 +137,7 @@ class Search:
         """
         deadline = None if minutes is None else time.monotonic() + 60 * minutes
         with RunFolder(self._folder).locked(self._say):
+            remove_drafts(self._folder)
             self._repeat_abandoned()
             while len(self.reports()) < n_trials and (deadline is None or time.monotonic() < deadline):
                 self._make_trial(device, make_monitor(), deadline)
@@ -228,6 +229,8 @@ class Search:
             state = TrialState.PRUNED
         except TrainingStopped:
             raise TrainingStopped(f"stopped in trial {trial.number}; the same command goes on with it") from None
+        except NoSpaceError as error:  # the settings are not to blame
+            raise NoSpaceError(error.problem, f"the same command goes on with trial {trial.number}") from error
         except (RelatumError, torch.OutOfMemoryError) as error:  # memory may run out while dev is scored
             self._say(f"trial {trial.number} failed: {error}")
             trial.set_user_attr("failed", True)  # and not one that was left behind
