@@ -52,8 +52,27 @@ def test_convert_skips_bad_records_when_told(tmp_path: Path, capsys: pytest.Capt
     source = write_lines(tmp_path / "a.jsonl", GOOD, {"words": 3}, {**GOOD, "id": "last"})
     target = tmp_path / "b.json"
     assert main(["convert", str(source), str(target), "--to", "spert", "--on-error", "skip"]) == 0
-    assert "skipped 1 bad records" in capsys.readouterr().err
+    assert "skipped 1 bad record\n" in capsys.readouterr().err
     assert [record["orig_id"] for record in json.loads(target.read_text())] == ["a-1", "last"]
+
+
+@pytest.mark.parametrize("to", ["jsonl", "spert", "brat"])
+def test_convert_that_skips_everything_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str) -> None:
+    source = write_lines(tmp_path / "a.jsonl", {"words": 3}, {"words": [""]})
+    target = tmp_path / "b"
+    assert main(["convert", str(source), str(target), "--to", to, "--on-error", "skip"]) == 1
+    assert "Nothing was written: no document of a is left. Mend these records.\n" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_convert_that_skips_all_of_one_part_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    write_lines(tmp_path / "in" / "train.jsonl", GOOD, {"words": 3})
+    write_lines(tmp_path / "in" / "dev.jsonl", {"words": 3})
+    arguments = ["convert", str(tmp_path / "in"), str(tmp_path / "out"), "--to", "jsonl", "--on-error", "skip"]
+    assert main(arguments) == 1
+    assert "no document of dev is left" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_convert_refuses_overlaps_the_target_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +115,10 @@ def test_convert_refuses_relations_between_sentences(tmp_path: Path, capsys: pyt
     source = write_lines(tmp_path / "a.jsonl", two)
     target = tmp_path / "b.json"
     assert main(["convert", str(source), str(target), "--to", "spert"]) == 1
-    assert "between sentences, from 'Mara' to 'Oldhaven'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "between sentences, from 'Mara' to 'Oldhaven'; expected" in error
+    assert "Pass --crossing drop to keep 1 document and leave out only the relations between sentences." in error
+    assert "on-error" not in error
     assert main(["convert", str(source), str(target), "--to", "spert", "--crossing", "drop"]) == 0
     assert "1 × relations between sentences left out" in capsys.readouterr().err
     assert [len(record["relations"]) for record in json.loads(target.read_text())] == [0, 0]

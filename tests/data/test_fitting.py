@@ -411,7 +411,7 @@ def test_fit_refuses_crossing_relations_where_the_format_holds_sentences() -> No
     (problem,) = problems.kept
     assert problem == Problem(
         "in.jsonl",
-        "the relation Out between sentences, from 'c' to 'a'",
+        "the relation Out between sentences, from 'c' to 'a' (and 1 more such relation)",
         "relations inside one sentence, as SpERT JSON holds single sentences; --crossing drop leaves them out, "
         "--crossing join joins their sentences",
         field="document 'd'",

@@ -204,6 +204,26 @@ def test_bad_records_are_an_error_or_skipped_and_named(tmp_path: Path) -> None:
     assert any("skipped" in remark and "train.jsonl:11" in remark for remark in data.remarks)
 
 
+def test_relations_between_sentences_get_the_advice_that_keeps_their_documents(tmp_path: Path) -> None:
+    crossing = [{**one, "sentences": [[0, 3], [3, 8]]} for one in TRAIN]
+    folder = corpus(tmp_path, train=crossing, dev=[record("d")])
+    with pytest.raises(DataError) as caught:
+        load_training_data(folder, Config())
+    assert str(caught.value).endswith(
+        "Nothing was trained. Pass --set data.crossing=drop to keep 10 documents and leave out only the relations "
+        "between sentences."
+    )
+    with pytest.raises(DataError, match=r"no record of train is left. Pass --set data.crossing=drop to keep 10"):
+        load_training_data(folder, load_config(None, ["data.on_error=skip"]))
+    assert len(load_training_data(folder, load_config(None, ["data.crossing=drop"])).train) == 20
+
+
+def test_bad_records_that_leave_nothing_to_train_on_are_named(tmp_path: Path) -> None:
+    folder = corpus(tmp_path, train=[{"id": "bad", "words": [""]}])
+    with pytest.raises(DataError, match=r"train\.jsonl:1 .*\nNothing was trained: no record of train is left. Mend"):
+        load_training_data(folder, load_config(None, ["data.on_error=skip"]))
+
+
 def test_fold_takes_the_records_of_its_lists(tmp_path: Path) -> None:
     path = write(tmp_path / "data" / "all.jsonl", TRAIN)
     lists = tmp_path / "folds.json"

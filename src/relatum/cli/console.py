@@ -72,8 +72,8 @@ def warn_about(problems: Problems) -> None:
     if problems.count:
         for problem in problems.kept:
             say(str(problem))
-        more = f" (the first {len(problems.kept)} are shown)" if problems.count > len(problems.kept) else ""
-        say(f"skipped {problems.count} bad records{more}")
+        more = f" (the first {len(problems.kept):,} are shown)" if problems.count > len(problems.kept) else ""
+        say(f"skipped {problems.size()}{more}")
     for line in problems.remark_lines():
         say(line)
 

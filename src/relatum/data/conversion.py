@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from relatum.data.atomic import new_folder, replacing_file
@@ -59,7 +59,7 @@ def convert(
 
     One file becomes one file (or one folder, where the format is one); a folder becomes a folder with one file or
     subfolder a part. With `on_error` "fail" any bad record raises `DataError` after all were seen; with "skip" the good
-    ones are written.
+    ones are written, and it raises only where a part has none.
     """
     problems = Problems()
     schema = SchemaBuilder()
@@ -74,7 +74,11 @@ def convert(
 
     def write(part: Part, path: Path) -> None:
         counts[part.name] = 0
+        n_bad = problems.n_records
         format.write(path, documents(part))
+        if on_error == "skip" and problems.n_records > n_bad and not counts[part.name]:
+            outcome = f"Nothing was written: no document of {part.name} is left."
+            problems.raise_if_any(replace(SKIP_CURE, outcome=outcome, skip=None))
 
     def check() -> None:
         if on_error == "fail":

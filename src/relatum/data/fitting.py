@@ -12,7 +12,7 @@ from typing import Literal
 from relatum.data.documents import WordIndex, is_joined, map_spans, sentence_ids_of
 from relatum.data.duplicates import SeenIds
 from relatum.data.formats.base import Format
-from relatum.data.problems import Problems
+from relatum.data.problems import Problems, Remedy
 from relatum.data.records import BadRecord, shorten
 from relatum.data.splitting import Splitter
 from relatum.errors import Problem
@@ -21,6 +21,9 @@ from relatum.types import Annotation, Document, Entity, Relation, Span
 Overlaps = Literal["fail", "drop", "keep-longest"]
 Crossing = Literal["fail", "drop", "join"]
 InsideWords = Literal["cut", "fail"]
+
+_KEEP_LONGEST = Remedy("overlaps", "keep-longest", "discontinuous entities and the shorter of those that overlap")
+_DROP_CROSSING = Remedy("crossing", "drop", "the relations between sentences")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def fit_documents(
                     _check_ids(fitted, sentence_ids, number)
             except BadRecord as bad:
                 field = f"document {shorten(document.id)}" + (f", {bad.field}" if bad.field else "")
-                problems.add(Problem(where, bad.found, bad.expected, field=field))
+                problems.add(Problem(where, bad.found, bad.expected, field=field), remedy=bad.remedy)
                 continue
             if not format.holds.documents and not fitted.sentences:
                 remark(f"documents without words left out, which {format.title} cannot hold", 1)
@@ -255,6 +258,7 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
             f"{kind} {one.label} {shorten(one.span.of(document.text))} at {place}",
             f"entities that {format.title if not choice else 'the chosen policy'} can hold; "
             "--overlaps drop or keep-longest leaves some out",
+            remedy=_KEEP_LONGEST,
         )
     kept = _longest(whole) if choice == "keep-longest" else {entity for entity in whole if entity not in clashing}
     remark("discontinuous entities left out", len(broken))
@@ -321,12 +325,14 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
     if not crossing:
         return document
     if policy.crossing == "fail":
-        one = crossing[0]
+        one, n_more = crossing[0], len(crossing) - 1
+        more = f" (and {n_more} more such relation{'' if n_more == 1 else 's'})" if n_more else ""
         raise BadRecord(
             f"the relation {one.label} between sentences, from {shorten(one.head.span.of(document.text))} "
-            f"to {shorten(one.tail.span.of(document.text))}",
+            f"to {shorten(one.tail.span.of(document.text))}{more}",
             f"relations inside one sentence, as {format.title} holds single sentences; --crossing drop leaves them "
             "out, --crossing join joins their sentences",
+            remedy=_DROP_CROSSING,
         )
     remark("relations between sentences left out", len(crossing))
     gone = set(crossing)

@@ -102,7 +102,7 @@ class Inspection:
                 }
                 for names, found in self.shared.items()
             ],
-            "bad_records": self.problems.count,
+            "bad_records": self.problems.n_records,
             "problems": [str(problem) for problem in self.problems.kept],
             "remarks": dict(self.problems.remarks),
         }

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from relatum.errors import SHOWN, DataError, Problem
 
-SKIP_CURE = "Nothing was written. Mend these records, or pass --on-error skip to leave them out."
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A setting under `data` that makes a document usable by leaving out a part of its annotation."""
+
+    setting: str
+    value: str
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """The closing line under a list of problems: what came of them, and how to go on."""
+
+    outcome: str
+    option: str = "--set data.{}={}"
+    """How the command is told a setting under `data`, with room for its name and its value."""
+    skip: str | None = "--set data.on_error=skip"
+    """The option that leaves out bad records; None where they are left out already, or must not be."""
+
+    def describe(self, problems: Problems) -> str:
+        said = [self.outcome]
+        for remedy, times in problems.remedies.items():
+            option = self.option.format(remedy.setting, remedy.value)
+            said.append(f"Pass {option} to keep {_n(times, 'document')} and leave out only {remedy.left_out}.")
+        rest = problems.n_records - problems.remedies.total()
+        if rest:
+            which = f"the other {_n(rest, 'record')}" if problems.remedies else "these records"
+            said.append(f"Mend {which}, or pass {self.skip} to leave them out." if self.skip else f"Mend {which}.")
+        return " ".join(said)
+
+
+SKIP_CURE = Cure("Nothing was written.", "--{} {}", "--on-error skip")
 """What to say where nothing is written before all of the input is good."""
 
 
@@ -16,14 +49,20 @@ class Problems:
     def __init__(self) -> None:
         self.kept: list[Problem] = []
         self.count = 0
+        self.n_records = 0
+        self.remedies: Counter[Remedy] = Counter()
         self.remarks: Counter[str] = Counter()
         self.places: dict[str, str] = {}
 
-    def add(self, problem: Problem) -> None:
-        """Report a record that could not be read or written."""
-        self.count += 1
-        if len(self.kept) < SHOWN:
-            self.kept.append(problem)
+    def add(self, *problems: Problem, remedy: Remedy | None = None) -> None:
+        """Report everything that is wrong with one record, and the setting that would let it be used."""
+        if not problems:
+            return
+        self.n_records += 1
+        self.count += len(problems)
+        self.kept += problems[: SHOWN - len(self.kept)]
+        if remedy:
+            self.remedies[remedy] += 1
 
     def remark(self, what: str, where: str, times: int = 1) -> None:
         """Count something a user should know although no record was lost; the first place is remembered."""
@@ -34,8 +73,18 @@ class Problems:
     def remark_lines(self) -> list[str]:
         return [f"{times} × {what} (first: {self.places[what]})" for what, times in self.remarks.items()]
 
-    def raise_if_any(self, cure: str = "") -> None:
+    def size(self) -> str:
+        """How many records are bad, and how many problems they have where these are more."""
+        records = _n(self.n_records, "bad record")
+        return records if self.count == self.n_records else f"{records} with {self.count:,} problems"
+
+    def raise_if_any(self, cure: str | Cure = "") -> None:
         if self.count:
+            closing = cure if isinstance(cure, str) else cure.describe(self)
             if self.count > len(self.kept):
-                cure = f"{self.count} bad records in all. {cure}"
-            raise DataError(self.kept, cure)
+                closing = f"{self.size()} in all. {closing}"
+            raise DataError(self.kept, closing)
+
+
+def _n(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"

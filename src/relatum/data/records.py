@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.data.duplicates import SeenIds
-from relatum.data.problems import Problems
+from relatum.data.problems import Problems, Remedy
 from relatum.errors import Problem
 from relatum.types import Document, Span
 
@@ -25,9 +25,9 @@ _SHOWN = 60
 class BadRecord(Exception):
     """A record that cannot be used; `read_records` adds the file and line."""
 
-    def __init__(self, found: str, expected: str, field: str | None = None) -> None:
+    def __init__(self, found: str, expected: str, field: str | None = None, remedy: Remedy | None = None) -> None:
         super().__init__(f"{field or 'record'}: found {found}; expected {expected}")
-        self.found, self.expected, self.field = found, expected, field
+        self.found, self.expected, self.field, self.remedy = found, expected, field, remedy
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,12 +87,14 @@ def check_gold_spans(
     """Add a problem for every predicted mention whose span is not a gold entity's; the rest says where it stands."""
     given = {_boundaries(entity) for entity in _mentions(gold)}
     found = {_boundaries(entity): entity for entity in _mentions(predicted)}
+    where = None if document is None else f"document {show(document)}"
+    wrong = []
     for boundaries, entity in found.items():
         if boundaries not in given:
             spans = ", ".join(f"[{piece.start}, {piece.end})" for piece in entity.pieces())
             what = f"the entity {spans} {show(entity.label)}"
-            where = None if document is None else f"document {show(document)}"
-            problems.add(Problem(path, what, "the span of a gold entity", record=record, field=where))
+            wrong.append(Problem(path, what, "the span of a gold entity", record=record, field=where))
+    problems.add(*wrong)
 
 
 def _mentions(annotation: Annotation) -> Iterator[Entity]:

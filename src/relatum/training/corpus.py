@@ -16,7 +16,7 @@ from relatum.data.documents import to_examples
 from relatum.data.fitting import Policy, fit_documents
 from relatum.data.formats import FORMATS
 from relatum.data.formats.base import Format, Holds
-from relatum.data.problems import Problems
+from relatum.data.problems import Cure, Problems
 from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema, infer_schema
@@ -31,7 +31,7 @@ TEST_SHARE = 0.15
 LEAST_FOR_TEST = 100
 """Fewer documents than this are all needed for training and dev."""
 
-_CURE = "Nothing was trained. Mend these records, or pass --set data.on_error=skip to leave them out."
+_CURE = Cure("Nothing was trained.")
 _FOLD_CURE = "Mend these records first: lists of records count them all."
 
 # What a model can hold is said as it is for a file format: whole sentences of words with flat entities, and relations
@@ -144,6 +144,7 @@ def load_training_data(
         problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
     for name in ("train", "dev") if config.training.dev == "choose" else ("train",):
         if not parts[name]:
+            problems.raise_if_any(_none_left(name))
             raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
     if config.training.dev == "train":
         remarks.append(_join(parts))
@@ -157,7 +158,7 @@ def load_training_data(
     _try_tags(parts, schema, config, problems)
     skipped = [f"skipped {problem}" for problem in problems.kept]
     if problems.count > len(problems.kept):
-        skipped.append(f"skipped {problems.count} bad records in all")
+        skipped.append(f"skipped {problems.size()} in all")
     said = (*remarks, *skipped, *problems.remark_lines())
     return TrainingData(**parts, schema=schema, remarks=said, dev_by_seed=by_seed)
 
@@ -287,10 +288,17 @@ def _read_parts(
     }
     if config.data.on_error == "fail":
         problems.raise_if_any(_CURE)  # before anything is said about what is left
+    if not read["train"]:
+        problems.raise_if_any(_none_left("train"))
     by_seed = names["dev"] not in found or alone
     if by_seed:
         _hold_out(read, corpus.path, config.training, alone, remarks)
     return read, by_seed
+
+
+def _none_left(part: str) -> Cure:
+    """The closing line where all records of a part were left out."""
+    return Cure(f"Nothing was trained: no record of {part} is left.", skip=None)
 
 
 def _hold_out(

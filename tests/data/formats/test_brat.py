@@ -334,6 +334,7 @@ def test_read_reports_every_bad_line_of_a_document_but_nothing_that_only_follows
         "T1\tOrg 0 4\tSoni\nT2\tOrg 12 20\tColumbia\nR1\tBuys Arg1:T1 Arg2:T2\nR2\tBuys Arg1:T2\nA1\tSure R2\nrest\n"
     )
     assert [re.split("[,:]", line)[1] for line in read_bad(tmp_path, TEXT, lines)] == ["1", "4", "6"]
+    assert read(tmp_path)[1].size() == "1 bad record with 3 problems"
 
 
 def test_read_goes_on_after_a_bad_document(tmp_path: Path) -> None:

@@ -139,11 +139,13 @@ def _heads(
             best, wrong = spans, differing
         if not wrong:
             return [span for span in best if span]
+    found_wrong = []
     for number in wrong:
         mention, span = mentions[number], best[number]
         place = f"characters {mention.start} to {mention.last}"
         found = f"{place} in a text of {len(text)}" if span is None else f"{show(span.of(text))} at {place}"
-        problems.add(Problem(where, found, f"the head {show(mention.text)}", field=f"mention {mention.id}"))
+        found_wrong.append(Problem(where, found, f"the head {show(mention.text)}", field=f"mention {mention.id}"))
+    problems.add(*found_wrong)
     return None
 
 

@@ -80,9 +80,9 @@ def _read_document(folder: Path, name: str, has_metadata: bool, problems: Proble
     if text is None or lines is None or metadata is None:
         return None
     reading = _best_reading(text, has_mark, lines)
-    for number, bad in sorted(reading.bad.items()):
-        problems.add(Problem(str(ann), bad.found, bad.expected, number, field=bad.field))
     if reading.bad:
+        lines_of_bad = sorted(reading.bad.items())
+        problems.add(*(Problem(str(ann), bad.found, bad.expected, line, field=bad.field) for line, bad in lines_of_bad))
         return None
     if not annotated:
         problems.remark("text without an .ann file, read as a document without annotation", str(txt))
