@@ -143,7 +143,27 @@ def test_split_words_examples(text: str, words: str) -> None:
         # lines
         "A line\nthat goes on. then ends",
         "A line ends.|\nlower case follows",
-        "Headline without a stop|\n\nText that follows|\n \t\nmore|\r\n\r\nand more",
+        "Headline without a stop|\n\nText that follows|\n \t\nMore|\r\n\r\nAnd more",
+        # blank lines inside a sentence
+        "Helen Okafor is chief economist\n\nof Lakeshore National Bank.|\n\nShe lives there.",
+        "Erik Dahl was born in\r\n \r\nHammerfest, Norway.| He works for the\n\n\n\nLakeshore Bank.",
+        "Erik Dahl was born in Hammerfest,\n\nNorway.",
+        "The study was stopped within\n\f\n12 weeks (see page 2\n\nfor details).",
+        "It was found in the cells\n\nof all of them",
+        # headings, greetings and lists end at a blank line
+        "Ingredients|\n\nflour|\n\nsugar",
+        "fresh sweet apples|\n\npears|\n\nplums",
+        "Dear Mr. Okafor,|\n\nErik Dahl was born there.",
+        "You will find the answers here:|\n\nflour and sugar",
+        "He came to the house in town|\n\n- one|\n\n(a) two",
+        "It was found in the cells|\n\np53 was not",
+        "She wrote to all of them,|\n\nThe answer came.",
+        # headlines in capitals
+        "LAKESHORE BANK HIRES\nAN ECONOMIST|\nHelen Okafor, an economist, was hired.| She left.",
+        "He left.|\nFIRE IN OLDHAVEN'S PORT|\n“Nobody was hurt,” she said.",
+        "THE UN AND NATO\nmet in Oslo.",
+        "ALL OF THIS IS\nIN CAPITALS.",
+        "U.S. NAVY\nShips left.",
         "1. Introduction|\n2. Methods and\nmore",
         "Items:|\n- one|\n• two|\n(a) three|\n4) four",
         "Dr.|\n\nSmith",
@@ -255,6 +275,9 @@ SLOW = {
     "ideographs": "好。" * 20_000,
     "items": "\n- " * 20_000,
     "closers": "." + ")" * 50_000 + ".[1" * 10_000,
+    "blank lines": "The old word of" + "\n" * 100_000 + "word",
+    "blank lines that go on": "The old words of, " + "\n\nof" * 50_000,
+    "capitals": "ALL OF IT\n" * 50_000 + "Is this.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Words that say whether a dot ends a sentence, all without the dot."""
+"""Words that say whether a dot or a line ends a sentence, all without the dot."""
 
 import re
 
@@ -35,6 +35,11 @@ STARTERS = frozenset(
     Overall Patients Recently Results Second Several She Similarly Since So Some Still Such That The Their Then
     There Therefore These They This Those Three Through Thus To Today Two Under Unlike Until Upon Using Was We Were
     What When Where Whether Which While Who Why Will With Within Without Would Yet You Your""".split()
+)
+# Words that a sentence and a heading seldom end with: more follows, on the next line too.
+OPEN = frozenset(
+    """a against an and are as at because between by during for from her his in into its my nor of on or our than that
+    the their to under was were which while whose with within your""".split()
 )
 
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*+")

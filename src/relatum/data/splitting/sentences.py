@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from relatum.data.splitting.abbreviations import LEADING, LETTERED, NUMBERED, REGIONS, STARTERS, is_ambiguous
+from relatum.data.splitting.abbreviations import LEADING, LETTERED, NUMBERED, OPEN, REGIONS, STARTERS, is_ambiguous
 from relatum.types import Span
 
 _STOPS = ".!?…؟۔।"
@@ -19,29 +19,46 @@ _BREAKS = re.compile(
     [{_STOPS}{_WIDE_STOPS}{_LINE_ENDS}]
     (?: (?<=[{_STOPS}]) (?<![{_STOPS}].) [{_STOPS}]*+ {_CLOSERS} (?=\s|\Z) (?P<stop>)
       | (?<=[{_WIDE_STOPS}]) [{_WIDE_STOPS}]*+ {_CLOSERS}
-      | (?<=[{_LINE_ENDS}]) (?:(?<=\r)\n)?+ [^\S{_LINE_ENDS}]*+ (?:[{_LINE_ENDS}]|(?={_LIST_ITEM}))
+      | (?<=[{_LINE_ENDS}]) (?:(?<=\r)\n)?+ [^\S{_LINE_ENDS}]*+ (?:[{_LINE_ENDS}](?P<blank>)|(?={_LIST_ITEM}))
+      | (?<=[\n\r]) (?<![a-z,\s-].) (?:(?<=\r)\n)?+ [^\S{_LINE_ENDS}]*+ (?=[^\sa-z]) (?P<line>)
     )
     """,
     re.VERBOSE | re.DOTALL,
 )
 _NEXT = re.compile(r"""(\s*+)(["'“‘«„(\[{`¿¡]*+)([^\W\d_]{0,20}+)(.?)""", re.DOTALL)
 _GAP = re.compile(r"\s*+")
+_ITEM = re.compile(_LIST_ITEM)
 _LINE_END = re.compile(f"[{_LINE_ENDS}]")
 _OPENERS = re.compile(r"""[-‐‑–—/(\[{"'“‘«„`]""")
 _CONTINUES = frozenset(f"{_STOPS},;:)]}}%")
 _WINDOW = 40
 """How far back a stop looks for the two words before it."""
+_BEGINNING = 60
+"""How many characters of a sentence tell whether it has more words than a heading or a greeting."""
+_HEADLINE = 3
+"""The fewest words of a headline in capitals."""
 
 
 def split_sentences(text: str) -> list[Span]:
-    """Sentences by rule: they end at stops that do not abbreviate, at blank lines, and before list items."""
+    """Split a text by rule: at stops that do not abbreviate, at blank lines, before list items, after headlines.
+
+    A blank line inside a sentence, as in double-spaced text or at the end of a page, is passed over; see `_goes_on`.
+    """
     spans: list[Span] = []
     start = _skip_space(text, 0)
+    judged = 0  # blank lines up to here have been looked at
     for match in _BREAKS.finditer(text):
-        end = match.end()
-        if end <= start:
+        kind, end = match.lastgroup, match.end()
+        if end <= start or (kind == "blank" and end <= judged):
             continue
-        if not match.lastgroup or _ends_sentence(text, match.start(), end, start):
+        if kind == "blank":
+            judged = _skip_space(text, end)
+            ends = not _goes_on(text, match.start(), judged, start)
+        elif kind == "line":
+            ends = _is_headline(text, start, match.start(), end)
+        else:
+            ends = not kind or _ends_sentence(text, match.start(), end, start)
+        if ends:
             _add_trimmed(spans, text, start, end)
             start = _skip_space(text, end)
     _add_trimmed(spans, text, start, len(text))
@@ -81,6 +98,37 @@ def _add_trimmed(spans: list[Span], text: str, start: int, end: int) -> None:
     if kept := part.strip():
         start += len(part) - len(part.lstrip())
         spans.append(Span(start, start + len(kept)))
+
+
+def _is_headline(text: str, start: int, line_end: int, following: int) -> bool:
+    """True if the line or lines from `start` are a headline in capitals, and the line at `following` is text."""
+    if not text[start : min(line_end, start + _BEGINNING)].isupper():
+        return False
+    end = text.find("\n", following)
+    line = text[following : len(text) if end < 0 else end]
+    if line == line.upper():
+        return False
+    capitals = text[start:line_end]
+    return capitals.isupper() and len(capitals.split()) >= _HEADLINE
+
+
+def _goes_on(text: str, line_end: int, following: int, start: int) -> bool:
+    """True if a sentence that began at `start` goes on after a blank line, with the word at `following`.
+
+    It does where that word has a small letter, or the line ends with a word that none ends with, such as `of`, or with
+    a comma. Headings, greetings and lines of a list, which are short or begin with a small letter, end at the line.
+    """
+    before = text[max(start, line_end - _WINDOW) : line_end].split()
+    if not before or following == len(text) or text[start].islower() or _ITEM.match(text, following):
+        return False
+    n_words = len(text[start : min(line_end, start + _BEGINNING)].split())
+    if n_words < _HEADLINE or before[-1][-1] in ":_":
+        return False
+    after = _NEXT.match(text, following)
+    word, rest = (after[3], after[4]) if after and not after[2] else ("", "")
+    if before[-1] in OPEN or (word.islower() and not rest.isdigit()):
+        return True
+    return n_words > _HEADLINE and before[-1].endswith(",") and bool(word) and word not in STARTERS
 
 
 def _ends_sentence(text: str, dot: int, end: int, start: int) -> bool:
