@@ -218,3 +218,26 @@ def test_elmo_without_h5py_names_the_extra(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'relatum\[elmo\]'"):
         ElmoEncoder.load(tmp_path)
+
+
+@pytest.mark.parametrize("link", [True, False], ids=["link", "storage"])
+def test_elmo_reads_no_other_file_than_its_own(tmp_path: Path, link: bool) -> None:
+    folder = _write(tmp_path, OPTIONS, _random_weights(OPTIONS))
+    outside = tmp_path / "outside.h5"
+    with h5py.File(outside, "w") as file:
+        file["secret"] = np.ones((261, 4), dtype=np.float32)
+    with h5py.File(folder / "small_weights.hdf5", "a") as file:
+        del file["char_embed"]
+        if link:
+            file["char_embed"] = h5py.ExternalLink(str(outside), "secret")
+        else:
+            file.create_dataset("char_embed", (261, 4), np.float32, external=[(str(outside), 0, 261 * 4 * 4)])
+    with pytest.raises(RelatumError, match="char_embed is in another file; expected the weights in this one"):
+        ElmoEncoder.load(folder)
+
+
+def test_elmo_with_impossible_sizes_is_refused(tmp_path: Path) -> None:
+    options = {**OPTIONS, "char_cnn": {**OPTIONS["char_cnn"], "embedding": {"dim": 10**14}}}
+    folder = _write(tmp_path, options, _random_weights(OPTIONS))
+    with pytest.raises(RelatumError, match="the ELMo cannot be read"):
+        ElmoEncoder.load(folder)

@@ -15,8 +15,25 @@ from transformers.utils import logging
 
 from relatum.encoders.adapters import check_change
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.pieces import CODE_CURE, wants_code
+from relatum.encoders.pieces import CODE_CURE
+from relatum.encoders.weights import load_weights, read_settings
 from relatum.errors import RelatumError
+
+_REFUSED = ("quantization_config", "compression_config")
+_LEFT_OUT = (
+    *("attn_implementation", "experts_implementation"),  # may name code on the model hub; attention is always "eager"
+    *("auto_map", "distributed_config", "fusion_config", "transformers_weights"),
+)
+"""Keys by which config.json could have the library fetch or run something; none of them changes what is computed."""
+_LIMITS = {
+    "num_hidden_layers": 1000,
+    "num_attention_heads": 1000,
+    "hidden_size": 2**17,
+    "intermediate_size": 2**20,
+    "max_position_embeddings": 2**24,
+    "vocab_size": 2**24,
+}
+"""The largest numbers of an encoder that are believed; larger ones take for ever before the weights turn out short."""
 
 
 class AutoBackbone(Backbone):
@@ -63,34 +80,75 @@ def load_automodel(
 ) -> AutoBackbone:
     """The model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run.
 
-    The changes, by the names of weights, are added to these.
+    The changes, by the names of weights, are added to these. The library is given settings and weights, and never sees
+    the folder: it would also read adapters, pickles and other files that lie there, whose hashes nobody has checked.
     """
+    config = _read_config(folder)
+    weights = load_weights(folder)
+    kind: Any = transformers.MODEL_MAPPING[type(config)]
+    if isinstance(kind, tuple):
+        named = config.architectures if isinstance(config.architectures, list) else []
+        kind = next((one for one in kind if one.__name__ in named), kind[0])
     try:
         with _quietly():
-            model, info = transformers.AutoModel.from_pretrained(
-                folder,
+            model, info = kind.from_pretrained(
+                None,
+                config=config,
+                state_dict=weights,
                 local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=False,
                 attn_implementation="eager",
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        if wants_code(error):
-            raise RelatumError(f"{folder}: {CODE_CURE}") from error
+    except Exception as error:  # the library checks little, so that settings that do not fit fail anyhow
         raise RelatumError(f"{folder}: the encoder cannot be loaded ({error})") from error
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     if missing:
         raise RelatumError(f"{folder}: the weights lack {len(missing)} tensors of the model, such as {missing[0]}")
     if getattr(model.config, "is_encoder_decoder", False):
         raise RelatumError(f"{folder} holds an encoder with a decoder; take a model that is only an encoder")
-    weights = dict(model.named_parameters())
+    parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, change in changes.items():
-            check_change(name, change, weights.get(name), folder)
-            weights[name].add_(change)
-    return AutoBackbone(model.requires_grad_(False).eval(), folder, want_attention)
+            check_change(name, change, parameters.get(name), folder)
+            parameters[name].add_(change)
+    try:
+        return AutoBackbone(model.requires_grad_(False).eval(), folder, want_attention)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise RelatumError(f"{folder}: the encoder cannot read a sentence ({error})") from error
+
+
+def _read_config(folder: Path) -> Any:
+    """The settings of an encoder as the library has them, without those that could make it load something else."""
+    path = folder / "config.json"
+    found = read_settings(folder)
+    name = found.get("model_type")
+    if not isinstance(name, str) or name not in transformers.CONFIG_MAPPING:
+        if "auto_map" in found:
+            raise RelatumError(f"{folder}: {CODE_CURE}")
+        raise RelatumError(f"{path}: found the model_type {name!r:.50}, which the transformers library does not have")
+    for key in _REFUSED:
+        if found.get(key):
+            raise RelatumError(f"{path}: found {key}; expected an encoder with plain weights, not compressed ones")
+    kind: Any = transformers.CONFIG_MAPPING[name]
+    if kind not in transformers.MODEL_MAPPING or kind.sub_configs:
+        raise RelatumError(f"{path}: found a model of the kind {name}; expected one that is only an encoder of text")
+    settings = {
+        key: value
+        for key, value in found.items()
+        if not key.startswith("_") and key not in _LEFT_OUT and not callable(getattr(kind, key, None))
+    }
+    try:
+        config = kind.from_dict(settings)
+        for key, most in _LIMITS.items():
+            number = getattr(config, key, None)
+            if isinstance(number, int) and not 0 < number <= most:
+                raise RelatumError(f"{path}: found {number} for {key}, expected a number from 1 to {most:,}")
+    except RelatumError:
+        raise
+    except Exception as error:  # each kind checks its settings in its own way, or not at all
+        raise RelatumError(f"{path}: the settings of the encoder cannot be used ({error})") from error
+    return config
 
 
 def _n_positions(model: nn.Module) -> int | None:

@@ -13,19 +13,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from relatum.encoders.adapters import check_change
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.frozen import FrozenLinear, Packed, can_split
+from relatum.encoders.weights import WEIGHTS, load_weights
 from relatum.errors import RelatumError
 from relatum.kernels.backend import allows_compiled
 from relatum.kernels.encoder import cpu as compiled
-
-WEIGHTS = "model.safetensors"
 
 _NAMES = {
     "embeddings.word_embeddings": "pieces",
@@ -265,11 +262,8 @@ def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Tensor] = Ma
     loading takes.
     """
     path = folder / WEIGHTS
-    try:
-        stored = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise RelatumError(f"{path}: the weights of the encoder cannot be read ({error})") from error
-    weights = {_our_name(name): value for name, value in stored.items()}
+    weights = {_our_name(name): value for name, value in load_weights(folder).items()}
+    _check_shape(shape, weights, folder)
     for name, change in changes.items():
         ours = _our_name(name)
         check_change(name, change, weights.get(ours), folder)
@@ -290,6 +284,23 @@ def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Tensor] = Ma
         joined[name] = stored_value if name == "pieces.weight" else stored_value.float()
     model.load_state_dict(joined, assign=True)
     return model.requires_grad_(False).eval()
+
+
+def _check_shape(shape: BertShape, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Refuse numbers of config.json that no BERT has, before anything of these sizes is made."""
+    path = folder / "config.json"
+    numbers = {name: getattr(shape, name) for name in shape.__slots__ if name != "norm_epsilon"}
+    for name, number in numbers.items():
+        if number < 1:
+            raise RelatumError(f"{path}: found {number} for {name} of the encoder, expected at least 1")
+    if shape.width % shape.n_attention_heads:
+        raise RelatumError(
+            f"{path}: found a width of {shape.width} for {shape.n_attention_heads} attention heads, expected a width "
+            "that they divide"
+        )
+    n_layers = len({name.split(".")[1] for name in weights if name.startswith("layers.")})
+    if shape.n_layers > n_layers:
+        raise RelatumError(f"{path}: found {shape.n_layers} layers, but the weights have {n_layers}")
 
 
 def _parts(name: str) -> list[str]:

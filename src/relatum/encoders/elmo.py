@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -16,6 +15,7 @@ from relatum.encoders.base import EncoderOutput, Word
 from relatum.encoders.elmo_network import ACTIVATIONS, CharacterCnn, Elmo, ProjectedLstm
 from relatum.encoders.hashing import files_hash
 from relatum.errors import MissingExtraError, RelatumError
+from relatum.files import open_file, read_json
 from relatum.types import Context
 
 _SENTENCE_BEGIN, _SENTENCE_END, _WORD_BEGIN, _WORD_END, _FILLER = range(256, 261)
@@ -48,12 +48,13 @@ class ElmoEncoder:
             raise MissingExtraError("reading the weights of an ELMo", "elmo") from error
         options_path, weights_path = _only(folder, "*options.json"), _only(folder, "*weights.hdf5")
         try:
-            options = json.loads(options_path.read_text(encoding="utf-8"))
+            options: Any = read_json(options_path)
+            open_file(weights_path).close()
             with h5py.File(weights_path, "r") as file:
                 network = _build(options, _Weights(file, weights_path))
             n_characters = int(options["char_cnn"]["max_characters_per_token"])
             width = 2 * int(options["lstm"]["projection_dim"]) * (1 + len(network.forwards))
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:  # torch's word for sizes that nothing has
             raise RelatumError(f"{folder}: the ELMo cannot be read ({error})") from error
         except KeyError as error:
             raise RelatumError(f"{options_path} lacks {error}; expected the options of an ELMo") from error
@@ -112,7 +113,10 @@ class _Weights:
     def get(self, name: str, *shape: int) -> Tensor:
         if name not in self._file:
             raise RelatumError(f"{self._path} lacks {name}; expected the weights of an ELMo as they were published")
-        value = torch.tensor(self._file[name][...], dtype=torch.float32)
+        found = self._file[name]
+        if found.file.filename != self._file.filename or getattr(found, "external", None) or found.is_virtual:
+            raise RelatumError(f"{self._path}: {name} is in another file; expected the weights in this one")
+        value = torch.tensor(found[...], dtype=torch.float32)
         if tuple(value.shape) != shape:
             raise RelatumError(f"{self._path}: {name} has the shape {tuple(value.shape)}; its options say {shape}")
         return value

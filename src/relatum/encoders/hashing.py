@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from relatum.errors import RelatumError
+from relatum.files import open_file
 
 ADAPTER_SETTINGS, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -28,18 +29,25 @@ def adapters_hash(folder: Path) -> str:
     files = (folder / ADAPTER_SETTINGS, folder / ADAPTER_WEIGHTS)
     try:
         return hashlib.sha256(" ".join(map(file_hash, files)).encode()).hexdigest()
-    except OSError as error:
+    except (OSError, RelatumError) as error:
         raise RelatumError(f"{folder}: the adapters of the encoder cannot be read ({error})") from error
 
 
 def encoder_files(folder: Path) -> list[Path]:
     """The files that are needed to load the encoder of a folder, in a fixed order."""
+    configs = [path for name in _CONFIGS for path in sorted(folder.glob(name))]
+    return encoder_weights(folder) + configs + tokenizer_files(folder)
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """The files that are needed to load the tokenizer of a folder, in a fixed order."""
     if (folder / "tokenizer.json").exists():
-        tokenizer = ["tokenizer.json"]
-    else:
-        tokenizer = ["*.model", "merges.txt", "special_tokens_map.json", "tokenizer_config.json", "vocab.*"]
-    others = [path for name in (*_CONFIGS, *tokenizer) for path in sorted(folder.glob(name))]
-    return encoder_weights(folder) + others
+        return [folder / "tokenizer.json"]
+    names = (
+        *("*.model", "added_tokens.json", "merges.txt"),
+        *("special_tokens_map.json", "tokenizer_config.json", "vocab.*"),
+    )
+    return [path for name in names for path in sorted(folder.glob(name))]
 
 
 def encoder_weights(folder: Path) -> list[Path]:
@@ -52,5 +60,5 @@ def encoder_weights(folder: Path) -> list[Path]:
 
 def file_hash(path: Path) -> str:
     """The sha256 of a file."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

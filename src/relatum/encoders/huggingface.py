@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
@@ -21,6 +20,7 @@ from relatum.encoders.bert import Bert, BertShape, load_bert
 from relatum.encoders.frozen import split_products
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
+from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
 from relatum.kernels.encoder.cpu import PreparedReading, Reading, root
 from relatum.types import Context
@@ -78,12 +78,7 @@ class HuggingFaceEncoder:
         Adapters are made part of its weights. With `or_all`, all of its layers are averaged where it has fewer than
         the settings say.
         """
-        path = folder / "config.json"
-        try:
-            described = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RelatumError(f"{path}: the encoder's configuration cannot be read ({error})") from error
-        shape = BertShape.from_config(described) if isinstance(described, dict) else None
+        shape = BertShape.from_config(read_settings(folder))
         changes = {} if adapters is None else read_changes(adapters)
         backbone: Backbone
         if shape is not None:

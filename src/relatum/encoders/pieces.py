@@ -7,12 +7,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from relatum.encoders.base import Word
+from relatum.encoders.hashing import tokenizer_files
+from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
+from relatum.files import read_bytes
 
 _CACHED_WORDS = 100_000
 
@@ -57,7 +61,7 @@ class PieceTokenizer:
         """The tokenizer of a folder; the `transformers` library is only asked where there is no tokenizer.json."""
         path = folder / "tokenizer.json"
         try:
-            tokenizer = Tokenizer.from_file(str(path)) if path.exists() else _convert(folder)
+            tokenizer = Tokenizer.from_buffer(read_bytes(path)) if path.exists() else _convert(folder)
         except Exception as error:  # the library raises nothing more exact
             if wants_code(error):
                 raise RelatumError(f"{folder}: {CODE_CURE}") from error
@@ -121,7 +125,12 @@ def _marks_spaces(part: object) -> bool:
 def _convert(folder: Path) -> Tokenizer:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    # The library sees the files whose hash we know, and no other that may lie beside them.
+    with TemporaryDirectory() as draft:
+        for file in tokenizer_files(folder):
+            (Path(draft) / file.name).write_bytes(read_bytes(file))
+        (Path(draft) / "config.json").write_text(json.dumps(read_settings(folder)), encoding="utf-8")
+        tokenizer = AutoTokenizer.from_pretrained(draft, local_files_only=True, trust_remote_code=False)
     inner = getattr(tokenizer, "backend_tokenizer", None)
     if not isinstance(inner, Tokenizer):
         raise RelatumError("there is no tokenizer.json, and none can be made of the other files")

@@ -26,9 +26,8 @@ from relatum.encoders.hashing import encoder_files, encoder_weights
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.resolve import find_encoder
+from relatum.encoders.weights import INDEX, WEIGHTS
 from relatum.types import Context
-
-WEIGHTS = "model.safetensors"
 
 
 class TunedEncoder(HuggingFaceEncoder):
@@ -109,7 +108,7 @@ class TunedEncoder(HuggingFaceEncoder):
             for name, value in weights.items()
         }
         save_file(stored, folder / WEIGHTS, metadata={"format": "pt"})
-        left = {*encoder_weights(self.folder), self.folder / f"{WEIGHTS}.index.json"}
+        left = {*encoder_weights(self.folder), self.folder / INDEX}
         for file in encoder_files(self.folder):
             if file not in left:
                 shutil.copyfile(file, folder / file.name)
