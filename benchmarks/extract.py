@@ -115,7 +115,7 @@ def refuse_if_other(what: str, found: Sequence[Annotation], wanted: Sequence[Ann
 
 def f1(found: Sequence[Annotation], examples: Sequence[Example]) -> tuple[float, float]:
     """NER and RE+, in points of a hundred."""
-    scores = evaluate((example.gold, one) for example, one in zip(examples, found, strict=True))
+    scores = evaluate((example.full_gold, one) for example, one in zip(examples, found, strict=True))
     return 100 * scores.entities.micro.f1, 100 * scores.relations_strict.micro.f1
 
 

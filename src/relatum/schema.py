@@ -90,6 +90,25 @@ class Schema:
         index = self._relation_index.get(label)
         return index is not None and self.relation_types[index].symmetric
 
+    def restrict(self, annotation: Annotation) -> Annotation:
+        """The entities and relations whose types the schema has."""
+        entities = tuple(entity for entity in annotation.entities if entity.label in self._entity_index)
+        ends = set(entities)
+        relations = tuple(
+            relation
+            for relation in annotation.relations
+            if relation.label in self._relation_index and relation.head in ends and relation.tail in ends
+        )
+        return Annotation(entities, relations)
+
+    def unknown_types(self, annotations: Iterable[Annotation]) -> list[str]:
+        """The types of annotations that the schema does not have, sorted."""
+        unknown: set[str] = set()
+        for annotation in annotations:
+            unknown.update(one.label for one in annotation.entities if one.label not in self._entity_index)
+            unknown.update(one.label for one in annotation.relations if one.label not in self._relation_index)
+        return sorted(unknown)
+
     @staticmethod
     def _look_up(what: str, index: Mapping[str, int], label: str) -> int:
         try:

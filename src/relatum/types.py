@@ -166,11 +166,23 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence with its gold annotation, in word spans."""
+    """A sentence with its gold annotation, in word spans.
+
+    `gold` is what a model can learn. `left_out` is the rest of what was annotated: overlapping entities, relations to a
+    later sentence, and so on. Its spans count words from this sentence's start and may end beyond the sentence.
+    """
 
     sentence: Sentence
     gold: Annotation
     id: str = field(default="", compare=False)
+    left_out: Annotation = Annotation()
+
+    @property
+    def full_gold(self) -> Annotation:
+        """All that was annotated: every score is against this."""
+        if self.left_out == Annotation():
+            return self.gold
+        return Annotation(self.gold.entities + self.left_out.entities, self.gold.relations + self.left_out.relations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ def test_scores_are_those_of_the_training(trained: Path, examples_folder: Path) 
     assert record["test"]["entities"]["micro"]["f1"] > 0
     confidence = {part: measured["after"] for part, measured in record["confidence"]["parts"].items()}
     for part, arguments in (("test", [news]), ("dev", [news, "--part", "dev"]), ("dev", [news / "dev.jsonl"])):
-        assert run_json(trained / "model", *arguments) == {**record[part], "confidence": confidence[part]}
+        expected = {**record[part], "confidence": confidence[part], "ceiling": record["ceiling"][part]}
+        assert run_json(trained / "model", *arguments) == expected
 
 
 def test_table_names_model_and_data(trained: Path, examples_folder: Path) -> None:
@@ -119,8 +120,33 @@ def test_overlapping_gold_is_an_error_until_told_otherwise(trained: Path, tmp_pa
     with pytest.raises(DataError, match="--overlaps drop"):
         run(trained / "model", path)
     result = run(trained / "model", path, "--overlaps", "keep-longest", "--json")
-    assert json.loads(result.stdout)["entities"]["micro"]["support"] == 1
+    found = json.loads(result.stdout)
+    assert found["entities"]["micro"]["support"] == 2, "what the tags cannot express counts as missed"
+    assert found["ceiling"]["entities"]["micro"]["recall"] == 0.5
     assert "1 × overlapping entities left out" in result.stderr
+
+
+def test_relations_between_sentences_count_as_missed(trained: Path, tmp_path: Path) -> None:
+    entities = [
+        {"id": "a", "start": 0, "end": 4, "label": "Peop"},
+        {"id": "b", "start": 13, "end": 17, "label": "Loc"},
+        {"id": "c", "start": 23, "end": 27, "label": "Loc"},
+    ]
+    relations = [{"head": "b", "tail": "a", "label": "Live_In"}, {"head": "b", "tail": "c", "label": "Located_In"}]
+    record = {"id": "x", "text": "Anna slept.\n\nOslo near Bonn.", "entities": entities, "relations": relations}
+    path = tmp_path / "two.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    arguments: list[str | Path] = [trained / "model", path, "--crossing", "drop"]
+    found = run_json(*arguments)
+    for task in ("relations", "relations_strict"):
+        assert found[task]["types"]["Live_In"]["support"] == 1
+        assert found["ceiling"][task]["micro"] == {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "support": 2}
+    shown = run(*arguments, "--errors", "--report", tmp_path / "page.html", "--out", tmp_path / "out.jsonl").stdout
+    assert "ceiling, micro" in shown
+    assert "counts as missed" in shown
+    assert "F1 66.67" in (tmp_path / "page.html").read_text()
+    errors = run_json(*arguments, "--errors")["errors"]
+    assert sum(one["support"] for one in errors["relations_strict"]["types"].values()) == 2
 
 
 def test_missing_gpu_is_an_error(trained: Path, examples_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,7 @@ from relatum.data.documents import (
     WordIndex,
     from_words,
     is_joined,
+    join_examples,
     join_words,
     map_spans,
     split_parts,
@@ -21,7 +23,7 @@ from relatum.data.documents import (
     word_annotation,
     word_clusters,
 )
-from relatum.types import Annotation, Context, Document, Entity, Relation, Sentence, Span
+from relatum.types import Annotation, Context, Document, Entity, Example, Relation, Sentence, Span
 
 Documents = Callable[..., SearchStrategy[Document]]
 
@@ -275,3 +277,54 @@ def test_examples_have_words_of_their_document_around_them() -> None:
         Context(("Rome", "is"), ("Italy", "proper")),
         Context(("is", "in"), ()),
     ]
+
+
+CAPITAL, CITY = Entity(Span(0, 1), "Loc"), Entity(Span(0, 2), "Org")
+COUNTRY, RIVER = Entity(Span(4, 5), "Loc"), Entity(Span(6, 7), "Loc")
+FULL = Annotation(
+    (CAPITAL, CITY, COUNTRY, RIVER),
+    (Relation(CAPITAL, CITY, "Of"), Relation(COUNTRY, CAPITAL, "Has"), Relation(COUNTRY, RIVER, "With")),
+)
+KEPT = Annotation((CITY, COUNTRY, RIVER), (Relation(COUNTRY, RIVER, "With"),))
+SENTENCES = [["Rome", "city", "grows"], ["the", "Italy", "of", "Tiber"]]
+
+
+def reduced() -> list[Example]:
+    whole = from_words("d", SENTENCES, FULL)
+    return to_examples(from_words("d", SENTENCES, KEPT), full=whole.annotation)
+
+
+def test_examples_keep_what_their_document_leaves_out_beside_gold() -> None:
+    first, second = reduced()
+    assert first.gold == Annotation((CITY,))
+    later = Entity(Span(4, 5), "Loc")  # in the next sentence, counted from the start of this one
+    assert first.left_out == Annotation((CAPITAL,), (Relation(CAPITAL, CITY, "Of"), Relation(later, CAPITAL, "Has")))
+    assert second.left_out == Annotation()
+    assert second.full_gold is second.gold
+    full = [first.full_gold, second.full_gold]
+    assert sum(len(one.entities) for one in full) == len(FULL.entities)
+    assert sum(len(one.relations) for one in full) == len(FULL.relations)
+
+
+def test_joined_examples_are_one_document_where_gold_reaches_beyond_a_sentence() -> None:
+    found = Annotation((Entity(Span(1, 2), "Loc"),))
+    ((gold, other),) = join_examples(reduced(), [Annotation(), found])
+    assert gold.id == other.id == "d"
+    for side, expected in ((gold, FULL), (other, Annotation((COUNTRY,)))):
+        moved = word_annotation(side)
+        assert set(moved.entities) == set(expected.entities)
+        assert set(moved.relations) == set(expected.relations)
+
+
+def test_joined_examples_are_single_sentences_otherwise() -> None:
+    within = [replace(example, left_out=Annotation()) for example in reduced()]
+    pairs = join_examples(within, [Annotation(), Annotation()])
+    assert [gold.id for gold, _ in pairs] == ["d#1", "d#2"]
+    assert [word_annotation(gold) for gold, _ in pairs] == [example.gold for example in within]
+
+
+def test_joined_examples_do_not_mix_texts() -> None:
+    """Texts whose ids look like those of sentences stay apart from texts that are joined."""
+    alone = Example(Sentence(("Oslo",)), Annotation(), "d#3")
+    pairs = join_examples([*reduced(), replace(alone, id="e#1"), replace(alone, id="e#2")], [Annotation()] * 4)
+    assert [gold.id for gold, _ in pairs] == ["d", "e#1", "e#2"]

@@ -146,3 +146,13 @@ def test_tables_of_a_page_are_made_from_the_files_that_it_names() -> None:
     assert fill(filled, lambda name: f"| {name} |") == filled
     with pytest.raises(RelatumError, match="a mark of a table has no end"):
         fill("<!-- table: a.json -->\n", str)
+
+
+def test_ceiling_is_remarked_once_for_each_corpus(record: dict[str, Any]) -> None:
+    assert not any("allows" in remark for remark in remarks(record))
+    for one in record["rows"][:3]:
+        one["ceiling"] = {"ner": 99.4, "re": 99.583}
+    found = [remark for remark in remarks(record) if "allows" in remark]
+    assert len(found) == 1
+    assert found[0].startswith("CoNLL04, micro: gold that the tagging cannot express counts as missed")
+    assert found[0].endswith("NER 99.40, RE 99.58")

@@ -184,6 +184,27 @@ def test_overlapping_entities_are_an_error_until_the_policy_says_otherwise(tmp_p
     data = load_training_data(folder, load_config(None, ["data.overlaps=keep-longest"]))
     assert [entity.span for entity in data.train[-1].gold.entities] == [(0, 3)]
     assert any("1 × overlapping entities left out" in remark for remark in data.remarks)
+    assert [entity.span for entity in data.train[-1].full_gold.entities] == [(0, 3), (0, 1)]
+    assert not any("counts as missed" in remark for remark in data.remarks), "nothing is left out of dev"
+
+
+def test_entities_left_out_inside_a_word_can_still_be_counted(tmp_path: Path) -> None:
+    """Words are cut for all annotations, so that two entities in one word do not become one."""
+    spans = [(0, 9, "Org"), (0, 5, "Org"), (5, 9, "Org")]
+    entities = [{"start": start, "end": end, "label": label} for start, end, label in spans]
+    nested = {"id": "n", "text": "Steelwork burns.", "entities": entities}
+    config = load_config(None, ["data.overlaps=keep-longest"])
+    folder = corpus(tmp_path, train=TRAIN, dev=[record("d")], test=[nested])
+    data = load_training_data(folder, config)
+    (example,) = data.test
+    assert example.sentence.words == ("Steel", "work", "burns", ".")
+    assert [entity.span for entity in example.gold.entities] == [(0, 2)]
+    assert {entity.span for entity in example.full_gold.entities} == {(0, 2), (0, 1), (1, 2)}
+    assert any(remark.startswith("test: gold that the tagging cannot express counts") for remark in data.remarks)
+    without = load_training_data(
+        corpus(tmp_path / "other", train=TRAIN, dev=[record("d")], test=[nested | {"entities": entities[:1]}]), config
+    )
+    assert without.fingerprint() != data.fingerprint(), "scores against less gold are not the same scores"
 
 
 def test_relations_that_the_tags_cannot_say_are_counted(tmp_path: Path) -> None:

@@ -27,9 +27,7 @@ def load_annotated(data: Path, part: str, format: str | None, model: Model, name
     examples, remarks = load_part(data, part, model.config, format)
     for remark in remarks:
         say(remark)
-    labels = {entity.label for example in examples for entity in example.gold.entities}
-    labels |= {relation.label for example in examples for relation in example.gold.relations}
-    unknown = sorted(labels.difference(model.schema.entity_types, model.schema.relation_names))
+    unknown = model.schema.unknown_types(example.full_gold for example in examples)
     if unknown:
         say(f"{name} does not know these types of {data}, and finds none of them: {', '.join(unknown)}")
     return examples, not unknown

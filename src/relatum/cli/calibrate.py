@@ -34,6 +34,7 @@ def calibrate(
     from relatum.cli.console import results, say
     from relatum.errors import RelatumError
     from relatum.evaluation import confidence
+    from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
     from relatum.evaluation.tables import show_confidence
     from relatum.extractor.extractor import Extractor, find_model, shipped_models
     from relatum.models.checkpoint import copy_model, write_calibration
@@ -55,7 +56,7 @@ def calibrate(
     found = extractor.predict(
         [example.sentence for example in examples], [example.gold.entities for example in examples] if given else None
     )
-    pairs = [(example.gold, one.found) for example, one in zip(examples, found, strict=True)]
+    pairs = [(example.full_gold, one.found) for example, one in zip(examples, found, strict=True)]
     calibrated = confidence.calibrate({part: pairs}, extractor.model.schema, given)
     card = with_confidence(extractor.card, calibrated)
     if out is None:
@@ -66,4 +67,9 @@ def calibrate(
     for title, measured in (("before", calibrated.before[part]), ("after", calibrated.after[part])):
         print(f"{title}:", end=" ")
         show_confidence(results(), measured, by_threshold=title == "after")
+    ceiling = measure_ceiling(examples, extractor.model.sequence_tags, extractor.model.table_tags)
+    if is_limited(ceiling):
+        print(
+            f"Gold that the tagging cannot express counts as missed; the best it allows: {describe_ceiling(ceiling)}."
+        )
     say(f"wrote {out or folder}")

@@ -87,12 +87,14 @@ def write_report(
     title: str,
     losses: Sequence[float] | None = None,
     given_spans: bool = False,
+    remarks: Sequence[str] = (),
 ) -> None:
     """Write the page of errors, and say so."""
     from relatum.cli.console import say
     from relatum.evaluation.errors.page.making import write_page
 
-    write_page(path, analysis, scores, title, losses, ["The gold entities were given"] if given_spans else [])
+    given = ["The gold entities were given"] if given_spans else []
+    write_page(path, analysis, scores, title, losses, [*given, *remarks])
     say(f"wrote {path}")
 
 

@@ -52,26 +52,35 @@ def evaluate(
     splitting: Splitting = None,
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest"] | None,
-        typer.Option(help="Nested, overlapping, discontinuous gold entities; as in training if not given."),
+        typer.Option(
+            help="Nested, overlapping, discontinuous gold entities: refuse them, or count those that training would "
+            "leave out as missed; as in training if not given."
+        ),
     ] = None,
     crossing: Annotated[
         Literal["fail", "drop", "join"] | None,
-        typer.Option(help="Gold relations between sentences; as in training if not given."),
+        typer.Option(
+            help="Gold relations between sentences: refuse them, count them as missed, or join the sentences; as in "
+            "training if not given."
+        ),
     ] = None,
 ) -> None:
     """Let a model read annotated sentences, and score what it finds.
 
-    Sentences and words are those of DATA, or are split as in training. Annotations that no sentence-wise model can
-    find are treated as in training; what is left out is counted and said. The expected calibration error says how far
-    the scores beside what is found are from the share of it that is right. --json is described in relatum score --help;
-    here it also has "confidence": {TASK: {"n", "ece", "reliability", "thresholds"}} of entities and relations_strict.
+    Sentences and words are those of DATA, or are split as in training. Scores are against all gold annotations: those
+    that the model cannot express count as missed, and the ceiling, the best that its tagging allows, stands below the
+    scores. The expected calibration error says how far the scores beside what is found are from the share of it that is
+    right. --json is described in relatum score --help; here it also has "ceiling": {TASK: {"micro": V, "macro": V}} and
+    "confidence": {TASK: {"n", "ece", "reliability", "thresholds"}} of entities and relations_strict.
     """
     import json
 
     from relatum.cli.console import printable, results, say
     from relatum.cli.errors import ErrorReader, wants_errors, write_report
+    from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
     from relatum.evaluation.errors.analysis import analyse
     from relatum.evaluation.errors.sentences import pair_examples
+    from relatum.evaluation.metrics import usable_macro
     from relatum.evaluation.report import make_report
     from relatum.evaluation.tables import show_confidence, show_scores
     from relatum.extractor.extractor import Extractor
@@ -92,9 +101,8 @@ def evaluate(
     for remark in remarks:
         say(remark)
     schema = extractor.model.schema
-    labels = {entity.label for example in examples for entity in example.gold.entities}
-    labels |= {relation.label for example in examples for relation in example.gold.relations}
-    unknown = sorted(labels.difference(schema.entity_types, schema.relation_names))
+    gold = [example.full_gold for example in examples]
+    unknown = schema.unknown_types(gold)
     if unknown:
         macro = "; macro averages are over all types" if config.evaluation.macro_over == "schema" else ""
         say(f"{model} does not know these types of {data}, and finds none of them: {', '.join(unknown)}{macro}")
@@ -103,9 +111,12 @@ def evaluate(
     predictions = extractor.predict([example.sentence for example in examples], given)
     if out is not None:
         _write(out, examples, predictions)
-    pairs = [(example.gold, found.found) for example, found in zip(examples, predictions, strict=True)]
-    macro_over = "all" if unknown and config.evaluation.macro_over == "schema" else config.evaluation.macro_over
-    report = make_report([pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given_spans)
+    pairs = [(own, one.found) for own, one in zip(gold, predictions, strict=True)]
+    macro_over = usable_macro(config.evaluation.macro_over, schema, gold)
+    ceiling = measure_ceiling(examples, extractor.model.sequence_tags, extractor.model.table_tags, macro_over)
+    report = make_report(
+        [pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given_spans, ceiling=ceiling
+    )
     analysis = reader and reader.analyse(pair_examples(examples, predictions), schema)
     title = model if len(names) == 1 else f"{len(names)} models as one ({model}{' and others' if others else ''})"
     if page is not None:
@@ -115,13 +126,14 @@ def evaluate(
         losses = sentence_losses(extractor, examples, not given_spans) if len(names) == 1 else None
         whole = analysis or analyse(pair_examples(examples, predictions), schema)
         heading = f"Errors of {title} on {data}" + (f", {part}" if data.is_dir() else "")
-        write_report(page, whole, report.systems[0].scores, heading, losses, given_spans)
+        facts = [f"The best that the tagging allows: {describe_ceiling(ceiling)}"] if is_limited(ceiling) else []
+        write_report(page, whole, report.systems[0].scores, heading, losses, given_spans, facts)
     if as_json:
         added = {"errors": analysis.to_dict(worst or 0)} if analysis else {}
         print(json.dumps({**report.to_dict(), **added}, indent=2))
         return
     print(printable(f"{title}: {len(examples):,} sentences of {data}"))
-    show_scores(results(), report.systems[0].scores, report.systems[0].intervals, given_spans)
+    show_scores(results(), report.systems[0].scores, report.systems[0].intervals, given_spans, ceiling)
     if report.systems[0].confidence is not None:
         show_confidence(results(), report.systems[0].confidence, by_threshold)
     if reader and analysis:

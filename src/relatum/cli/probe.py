@@ -53,9 +53,9 @@ def probe(
 
     --json of texts is {"model", "texts": [{"id", "text", "sentences": [S]}]}; S has "words", "windows", "layers" with
     "entities", "relations", "words", "gained" and "lost", and with --tables "cells", "no_relation" and "attention".
-    --json of --data is {"model", "data", "part", "sentences", "layers": [{"layer", "scores": as relatum score --json,
-    "changes": {TASK: {"right", "missed", "wrong": of the layer before, "found", "dropped", "lost", "added": by this
-    one, "corrected", "broken"}}}]}.
+    --json of --data is {"model", "data", "part", "sentences", "ceiling": as relatum evaluate --json, "layers":
+    [{"layer", "scores": as relatum score --json, "changes": {TASK: {"right", "missed", "wrong": of the layer before,
+    "found", "dropped", "lost", "added": by this one, "corrected", "broken"}}}]}.
     """
     rules = read_splitting(splitting)
     if data is not None and (text is not None or input is not None):
@@ -173,13 +173,15 @@ def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, forma
     from relatum.cli.annotated import load_annotated
     from relatum.cli.console import results, show, show_json
     from relatum.cli.progress import count_sentences
+    from relatum.evaluation.ceiling import ceiling_record, describe_ceiling, is_limited, measure_ceiling
     from relatum.evaluation.probing import measure_layers
     from relatum.extractor.inside.probe import predict_layers
 
     settings = extractor.model.config.evaluation
     examples, all_known = load_annotated(data, part, format, extractor.model, model)
-    gold = [example.gold for example in examples]
-    given = [one.entities for one in gold] if settings.entities == "gold" else None
+    gold = [example.full_gold for example in examples]
+    given = [example.gold.entities for example in examples] if settings.entities == "gold" else None
+    ceiling = measure_ceiling(examples, extractor.model.sequence_tags, extractor.model.table_tags, settings.macro_over)
     with count_sentences(str(data)) as on_progress:
         found = predict_layers(extractor, [example.sentence for example in examples], given, on_progress)
     macro_over = settings.macro_over if all_known or settings.macro_over != "schema" else "all"
@@ -190,12 +192,15 @@ def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, forma
             "data": str(data),
             "part": part,
             "sentences": len(examples),
+            "ceiling": ceiling_record(ceiling),
             "layers": [{"layer": number, **layer.to_dict()} for number, layer in enumerate(layers, 1)],
         }
         show_json(record)
         return
     show(f"{model}: {len(examples):,} sentences of {data}")
     show_layers(results(), layers)
+    if is_limited(ceiling):
+        print(f"The best that the tagging allows: {describe_ceiling(ceiling)}.")
 
 
 def show_layers(console: Console, layers: Sequence[LayerFigures]) -> None:

@@ -108,12 +108,16 @@ def train(
     ] = False,
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest"] | None,
-        typer.Option(help="Nested, overlapping, discontinuous entities, which no model can learn; fail if not given."),
+        typer.Option(
+            help="Nested, overlapping, discontinuous entities, which no model can learn; fail if not given. Those left "
+            "out of dev and test count as missed."
+        ),
     ] = None,
     crossing: Annotated[
         Literal["fail", "drop", "join"] | None,
         typer.Option(
-            help="Relations between sentences: an error, left out, or the sentences are joined; fail if not given."
+            help="Relations between sentences: an error, left out (in dev and test they count as missed), or the "
+            "sentences are joined; fail if not given."
         ),
     ] = None,
 ) -> None:
@@ -283,7 +287,7 @@ def _show(run: Path, result: RunResult) -> None:
     for part, scores in (("dev", result.dev), ("test", result.test)):
         if scores is not None:
             print(f"{part}, {result.record['data']['parts'][part]['sentences']:,} sentences")
-            show_scores(console, scores, None, given_spans)
+            show_scores(console, scores, None, given_spans, result.ceilings[part])
     kept = "the weights" if result.dev is None else "best"
     print(printable(f"{kept} after step {result.record['best']['step']:,} of {result.record['steps']:,}"))
     print(printable(f"model: {result.model}\nscores, settings and learning curve: {run / 'result.json'}"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, count, pairwise
-from operator import add, itemgetter
+from operator import add, itemgetter, methodcaller
 
 from relatum.data.context import find_context
 from relatum.types import Annotation, Context, Document, Entity, Example, Relation, Sentence, Span
@@ -166,21 +166,33 @@ def sentence_ids_of(document: Document) -> list[str]:
     return [f"{document.id}#{number}" for number in range(1, len(sentences) + 1)]
 
 
-def to_examples(document: Document, context: int = 0) -> list[Example]:
+def to_examples(document: Document, context: int = 0, full: Annotation | None = None) -> list[Example]:
     """The document's sentences, each with its annotation in its own words, and so many words around it.
 
     The document must be split and aligned, and no entity or relation may reach beyond its sentence
-    (`relatum.data.fitting` sees to both).
+    (`relatum.data.fitting` sees to both). `full` is all that was annotated, if the document has less; each entity and
+    relation that the document lacks is left out of the sentence in which it begins.
     """
     words, sentences = split_parts(document)
     text, index = document.text, WordIndex(words)
     borders = [words[sentence.start].start for sentence in sentences]
     entities: list[list[Entity]] = [[] for _ in sentences]
     relations: list[list[Relation]] = [[] for _ in sentences]
+
+    def sentence_of(*mentions: Entity) -> int:
+        return bisect_right(borders, min(mention.span.start for mention in mentions)) - 1
+
     for entity in document.annotation.entities:
-        entities[bisect_right(borders, entity.span.start) - 1].append(entity)
+        entities[sentence_of(entity)].append(entity)
     for relation in document.annotation.relations:
-        relations[bisect_right(borders, relation.head.span.start) - 1].append(relation)
+        relations[sentence_of(relation.head)].append(relation)
+    absent = _difference(full, document.annotation) if full is not None else Annotation()
+    absent_entities: list[list[Entity]] = [[] for _ in sentences]
+    absent_relations: list[list[Relation]] = [[] for _ in sentences]
+    for entity in absent.entities:
+        absent_entities[sentence_of(entity)].append(entity)
+    for relation in absent.relations:
+        absent_relations[sentence_of(relation.head, relation.tail)].append(relation)
     around = [Context()] * len(sentences)
     if context:
         around = find_context([text[start:stop] for start, stop in words], sentences, context)
@@ -199,5 +211,73 @@ def to_examples(document: Document, context: int = 0) -> list[Example]:
             around[number],
         )
         gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
-        examples.append(Example(sentence, gold, name))
+        left_out = map_spans(Annotation(tuple(absent_entities[number]), tuple(absent_relations[number])), local)
+        examples.append(Example(sentence, gold, name, left_out))
     return examples
+
+
+def _difference(full: Annotation, kept: Annotation) -> Annotation:
+    """The entities and relations of `full` that are not in `kept`."""
+    entities, relations = set(kept.entities), set(kept.relations)
+    return Annotation(
+        tuple(dict.fromkeys(entity for entity in full.entities if entity not in entities)),
+        tuple(dict.fromkeys(relation for relation in full.relations if relation not in relations)),
+    )
+
+
+def join_examples(examples: Sequence[Example], annotations: Sequence[Annotation]) -> list[tuple[Document, Document]]:
+    """Make pairs of documents: all that was annotated in the examples, and other annotations of the same sentences.
+
+    Each sentence is a document of its own, unless gold reaches from one sentence of a text into another: then the
+    sentences of the text are one document.
+    """
+    pairs = []
+    for first, last in _joined_ranges(examples):
+        inside = examples[first:last]
+        words = [example.sentence.words for example in inside]
+        name = inside[0].id if len(inside) == 1 else inside[0].id.rpartition("#")[0]
+        gold = _join([example.full_gold for example in inside], words)
+        other = _join(annotations[first:last], words)
+        pairs.append((from_words(name, words, gold), from_words(name, words, other)))
+    return pairs
+
+
+def _joined_ranges(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
+    """Ranges of examples: all of a text where gold reaches beyond a sentence, else one at a time."""
+    for first, last in _texts(examples):
+        if any(_end(example.full_gold) > len(example.sentence) for example in examples[first:last]):
+            yield first, last
+        else:
+            yield from ((number, number + 1) for number in range(first, last))
+
+
+def _texts(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
+    """The range of examples that are the sentences of each text, by their ids (`sentence_ids_of`)."""
+    first = 0
+    for number, example in enumerate(examples):
+        name, mark, place = example.id.rpartition("#")
+        goes_on = mark and place == str(number - first + 1) and examples[first].id == f"{name}#1"
+        if number > first and not goes_on:
+            yield first, number
+            first = number
+    if examples:
+        yield first, len(examples)
+
+
+def _end(annotation: Annotation) -> int:
+    """The greatest end of all spans."""
+    mentions = chain(annotation.entities, *((one.head, one.tail) for one in annotation.relations))
+    return max((mention.span.end for mention in mentions), default=0)
+
+
+def _join(annotations: Sequence[Annotation], sentences: Sequence[Sequence[str]]) -> Annotation:
+    """The annotations of consecutive sentences as one, which counts words from the first sentence's start."""
+    entities: list[Entity] = []
+    relations: list[Relation] = []
+    start = 0
+    for annotation, words in zip(annotations, sentences, strict=True):
+        moved = map_spans(annotation, methodcaller("shift", start))
+        entities += moved.entities
+        relations += moved.relations
+        start += len(words)
+    return Annotation(tuple(entities), tuple(relations))

@@ -47,6 +47,13 @@ def fit_documents(
     documents: Iterable[Document], format: Format, splitter: Splitter, policy: Policy, problems: Problems, where: str
 ) -> Iterator[Document]:
     """Documents as `format` can hold them; one that cannot be made to fit becomes a problem at `where`."""
+    return (fitted for _, fitted in fit_pairs(documents, format, splitter, policy, problems, where))
+
+
+def fit_pairs(
+    documents: Iterable[Document], format: Format, splitter: Splitter, policy: Policy, problems: Problems, where: str
+) -> Iterator[tuple[Document, Document]]:
+    """Pair each document with the one that `fit_documents` makes of it."""
     sentence_ids = SeenIds()
     try:
         for number, document in enumerate(documents, 1):
@@ -65,7 +72,7 @@ def fit_documents(
             if not format.holds.documents and not fitted.sentences:
                 remark(f"documents without words left out, which {format.title} cannot hold", 1)
                 continue
-            yield fitted
+            yield document, fitted
     finally:
         sentence_ids.close()
 
@@ -89,11 +96,13 @@ def fit(
         document = trim(split(document, splitter), remark)
         if policy.inside_words == "fail":
             _check_borders(document)
+        # Words are cut for all annotations, so that those left out below can still be counted in words.
+        document = cut_words(document, remark)
         if policy.crossing == "join":  # before any entity is left out, so that every gold relation counts
-            document = join_related(align(document, remark), remark)
+            document = join_related(join_sentences(document, remark), remark)
     document = flatten(document, format, policy, remark)
     if holds.words:
-        document = align(document, remark)
+        document = join_sentences(document, remark)
         if not holds.text and not is_joined(document):
             remark(f"texts of which {format.title} keeps only the words", 1)
         if not holds.crossing:
@@ -159,6 +168,11 @@ def _spans(document: Document) -> set[Span]:
 
 def align(document: Document, remark: Callable[[str, int], None]) -> Document:
     """The document with words cut where annotations begin or end, and sentences merged where an entity spans two."""
+    return join_sentences(cut_words(document, remark), remark)
+
+
+def cut_words(document: Document, remark: Callable[[str, int], None]) -> Document:
+    """Cut words in two where an annotation begins or ends inside them."""
     words, sentences = document.words or (), document.sentences or ()
     index = WordIndex(words)
     cuts: dict[int, set[int]] = {}
@@ -175,15 +189,22 @@ def align(document: Document, remark: Callable[[str, int], None]) -> Document:
             cuts.setdefault(under.start, set()).add(span.start)
         if words[under.end - 1].end > span.end:
             cuts.setdefault(under.end - 1, set()).add(span.end)
-    if cuts:
-        remark("words cut in two where an annotation begins or ends inside them", sum(map(len, cuts.values())))
-        words, sentences = _cut(words, sentences, cuts)
-        index = WordIndex(words)
-    joined = sentences
-    if len(sentences) > 1:
-        joined = _merge(sentences, [index.exact(entity.span) for entity in document.annotation.entities])
-        remark("sentences joined because an entity spans both", len(sentences) - len(joined))
-    return document if joined == sentences and not cuts else replace(document, words=words, sentences=joined)
+    if not cuts:
+        return document
+    remark("words cut in two where an annotation begins or ends inside them", sum(map(len, cuts.values())))
+    words, sentences = _cut(words, sentences, cuts)
+    return replace(document, words=words, sentences=sentences)
+
+
+def join_sentences(document: Document, remark: Callable[[str, int], None]) -> Document:
+    """Join sentences where an entity spans both; annotations must begin and end with words."""
+    sentences = document.sentences or ()
+    if len(sentences) < 2:
+        return document
+    index = WordIndex(document.words or ())
+    joined = _merge(sentences, [index.exact(entity.span) for entity in document.annotation.entities])
+    remark("sentences joined because an entity spans both", len(sentences) - len(joined))
+    return document if joined == sentences else replace(document, sentences=joined)
 
 
 def _check_borders(document: Document) -> None:

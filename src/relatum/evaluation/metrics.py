@@ -93,6 +93,11 @@ def score_counts(counts: Counts, schema: Schema | None = None, macro_over: Macro
     return Scores(**scored, macro_over=macro_over)
 
 
+def usable_macro(macro_over: MacroOver, schema: Schema | None, gold: Iterable[Annotation]) -> MacroOver:
+    """The types to average over: all of them where gold has types that the wanted schema lacks."""
+    return "all" if macro_over == "schema" and schema is not None and schema.unknown_types(gold) else macro_over
+
+
 def macro_types(task: str, counts: Mapping[str, Count], schema: Schema | None, macro_over: MacroOver) -> list[str]:
     """The types that the macro average of a task is over, sorted; over the schema's, all labels must be in it."""
     if macro_over == "gold":

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from relatum.evaluation.ceiling import ceiling_record
 from relatum.evaluation.matching import count
 from relatum.evaluation.metrics import MacroOver, Scores, evaluate
 from relatum.schema import Schema
@@ -26,9 +27,12 @@ class SystemReport:
     scores: Scores
     intervals: Intervals | None = None
     confidence: Confidence | None = None
+    ceiling: Scores | None = None
+    """The best scores that the model's tagging allows, where they are known."""
 
     def to_dict(self) -> dict[str, Any]:
-        added = {"intervals": self.intervals.to_dict()} if self.intervals else {}
+        added = {"ceiling": ceiling_record(self.ceiling)} if self.ceiling else {}
+        added |= {"intervals": self.intervals.to_dict()} if self.intervals else {}
         added |= {"confidence": self.confidence.to_dict()} if self.confidence else {}
         return {**self.scores.to_dict(), **added}
 
@@ -57,18 +61,20 @@ def make_report(
     *,
     confidence: bool = False,
     given: bool = False,
+    ceiling: Scores | None = None,
 ) -> Report:
     """Score one system, or score and compare two; each is given as pairs of gold and predicted, a pair a document.
 
     Scores get intervals where `n_resamples` is given. With `confidence` the report of one system says what the scores
-    beside what it found are worth; where entities were `given` to it, those of relations only.
+    beside what it found are worth; where entities were `given` to it, those of relations only. The `ceiling` is that
+    of one system.
     """
     if len(systems) not in (1, 2):
         raise ValueError(f"a report is about one system or two, not {len(systems)}")
     scores = [evaluate(pairs, schema, macro_over) for pairs in systems]
     measured = _measure(systems[0], schema, given) if confidence and len(systems) == 1 else None
     if len(systems) == 1 and n_resamples is None:
-        return Report((SystemReport(scores[0], None, measured),))
+        return Report((SystemReport(scores[0], None, measured, ceiling),))
 
     from relatum.evaluation import significance  # brings numpy, which plain scores do without
 
@@ -79,7 +85,9 @@ def make_report(
     comparison = None
     if len(systems) == 2:
         comparison = significance.compare(counts[0], counts[1], schema, macro_over, n_resamples or N_RESAMPLES, seed)
-    return Report(tuple(SystemReport(*one, measured) for one in zip(scores, intervals, strict=True)), comparison)
+    return Report(
+        tuple(SystemReport(*one, measured, ceiling) for one in zip(scores, intervals, strict=True)), comparison
+    )
 
 
 def _measure(pairs: Sequence[tuple[Annotation, Annotation]], schema: Schema | None, given: bool) -> Confidence:

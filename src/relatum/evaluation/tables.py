@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from relatum.errors import printable
-from relatum.evaluation.metrics import Score, Scores
+from relatum.evaluation.ceiling import is_limited
+from relatum.evaluation.metrics import Score, Scores, TaskScores
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,12 +22,21 @@ _MACRO_OVER = {"gold": "in gold", "schema": "of the schema", "all": "in gold or 
 
 
 def show_scores(
-    console: Console, scores: Scores, intervals: Intervals | None = None, gold_entities: bool = False
+    console: Console,
+    scores: Scores,
+    intervals: Intervals | None = None,
+    gold_entities: bool = False,
+    ceiling: Scores | None = None,
 ) -> None:
-    """Print a table for each task, in per cent, then the types that the macro averages are over."""
+    """Print a table for each task, in per cent, then the types that the macro averages are over.
+
+    Below the averages stands the ceiling, the best that the tagging allows, if that is less than 100 %.
+    """
+    limit = ceiling if ceiling is not None and is_limited(ceiling) else None
     interval = f"{100 * intervals.confidence:g}% interval" if intervals else ""
     # One width for the first columns of all tables lets the numbers stand below each other.
-    width = max(len(printable(label)) for _, task in scores.tasks() for label in (*task.types, "micro", interval))
+    first = ("micro", interval, "ceiling, micro" if limit is not None else "")
+    width = max(len(printable(label)) for _, task in scores.tasks() for label in (*task.types, *first))
     for name, task in scores.tasks():
         table = new_table(_TITLES[name] + (_GIVEN if gold_entities and name != "entities" else ""))
         table.add_column("type", min_width=width)
@@ -41,7 +51,16 @@ def show_scores(
             if intervals:
                 bounds = (intervals.values[name, average, metric] for metric in ("precision", "recall", "f1"))
                 table.add_row(interval, *map(_bounds, bounds))
+        if limit is not None:
+            best: TaskScores = getattr(limit, name)
+            table.add_section()
+            table.add_row("ceiling, micro", *_cells(best.micro))
+            table.add_row("ceiling, macro", *_cells(best.macro))
         console.print(table)
+    if limit is not None:
+        console.print(
+            "Ceiling: the best that this tagging allows. Gold that it cannot express counts as missed.", soft_wrap=True
+        )
     console.print(f"Macro: the plain mean over the types {_MACRO_OVER[scores.macro_over]}.")
     for title, types in (("Entities", scores.entities.macro_types), ("Relations", scores.relations.macro_types)):
         console.print(f"  {title} ({len(types)}): {', '.join(map(printable, types)) or 'none'}", soft_wrap=True)

@@ -37,6 +37,14 @@ def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> floa
     return float(scores[part][column.task][row.chosen.row.average]["f1"])
 
 
+def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
+    """The best F1 that the tagging of a run allows for a column; None where the run does not say."""
+    best = (read_result(row.folder.run(run).result).get("ceiling") or {}).get(part)
+    if column.task is None or best is None or not best[column.task]["micro"]["support"]:
+        return None
+    return float(best[column.task][row.chosen.row.average]["f1"])
+
+
 def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
     """Whether a column is of gold entities, and the row's runs had to find theirs."""
     wanted = column.gold_entities and column.key in row.chosen.row.published
@@ -53,7 +61,7 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
 
     `text` are the settings by which the user has planned the run.
     """
-    from relatum.evaluation.metrics import evaluate
+    from relatum.evaluation.metrics import evaluate, usable_macro
     from relatum.extractor.extractor import Extractor
     from relatum.training.corpus import FoldChoice, load_training_data
 
@@ -68,8 +76,10 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
             continue
         given = [example.gold.entities for example in examples]
         found = extractor.predict([example.sentence for example in examples], given)
-        pairs = [(example.gold, one.found) for example, one in zip(examples, found, strict=True)]
-        macro_over = record.config.evaluation.macro_over
+        pairs = [(example.full_gold, one.found) for example, one in zip(examples, found, strict=True)]
+        macro_over = usable_macro(
+            record.config.evaluation.macro_over, extractor.model.schema, (gold for gold, _ in pairs)
+        )
         scores[part] = evaluate(pairs, extractor.model.schema, macro_over, gold_entities=True).to_dict()
     return scores
 

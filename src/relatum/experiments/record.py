@@ -12,7 +12,7 @@ from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 from relatum.experiments.configs import configs_folder
 from relatum.experiments.corpora import VARIABLE
-from relatum.experiments.measuring import measure, needs_gold_scores
+from relatum.experiments.measuring import ceiling_of, measure, needs_gold_scores
 from relatum.experiments.paper import SOURCE
 from relatum.experiments.planning import PlannedRow
 from relatum.experiments.running import Outcome
@@ -106,8 +106,20 @@ def _row(
             for column in columns
             if (values := _values(runs, column, _n_folds(planned) or 1))
         },
+        "ceiling": _ceiling(planned, columns, request.part),
     }
     return record
+
+
+def _ceiling(planned: PlannedRow, columns: Iterable[Column], part: str) -> dict[str, float]:
+    """The best F1 in per cent that the tagging allows, mean over the runs; empty where that is 100 or not known."""
+    ceiling = {}
+    for column in columns:
+        values = [ceiling_of(planned, run, column, part) for run in planned.complete]
+        known = [100 * value for value in values if value is not None]
+        if known and min(known) < 100:
+            ceiling[column.key] = Spread.of(known).mean
+    return ceiling
 
 
 def _run(planned: PlannedRow, run: PlannedRun, columns: Iterable[Column], part: str) -> dict[str, Any]:

@@ -75,8 +75,8 @@ def caption(record: Mapping[str, Any]) -> str:
 
 
 def remarks(record: Mapping[str, Any]) -> list[str]:
-    """Why rows have no numbers, or fewer than they should."""
-    found = []
+    """The best scores that the tagging allows, and why rows have no numbers, or fewer than they should."""
+    found = list(dict.fromkeys(_ceilings(record)))
     for row in record["rows"]:
         if row["status"] not in _STATUS:
             continue
@@ -85,6 +85,17 @@ def remarks(record: Mapping[str, Any]) -> list[str]:
         why = f": {row['message']}" if row.get("message") else ""
         found.append(f"{_title(row)} ({row['key']}): {_STATUS[row['status']]}{n}{why}")
     return found
+
+
+def _ceilings(record: Mapping[str, Any]) -> Iterator[str]:
+    """A remark for each row whose gold is more than its tagging can express; older records have none."""
+    for row in record["rows"]:
+        best = [f"{COLUMNS[key].title} {value:.2f}" for key, value in row.get("ceiling", {}).items()]
+        if best:
+            yield (
+                f"{row['corpus']}, {row['average']}: gold that the tagging cannot express counts as missed; the best "
+                f"F1 that it allows is {', '.join(best)}"
+            )
 
 
 def to_markdown(record: Mapping[str, Any]) -> str:

@@ -13,16 +13,17 @@ from relatum.config import Config, TrainingConfig
 from relatum.data import partition
 from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.documents import to_examples
-from relatum.data.fitting import Policy, fit_documents
+from relatum.data.fitting import Policy, fit_pairs, trim
 from relatum.data.formats import FORMATS
 from relatum.data.formats.base import Format, Holds
 from relatum.data.problems import Cure, Problems
 from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
+from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
 from relatum.schema import RelationType, Schema, infer_schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
-from relatum.types import Document, Example
+from relatum.types import Annotation, Document, Example
 
 DEV_SHARE = 0.15
 """The share of the training documents that is held out where there is no dev part."""
@@ -75,7 +76,10 @@ class TrainingData:
         return {"train": self.train, "dev": self.dev, "test": self.test}
 
     def fingerprint(self) -> str:
-        """A hash of all sentences and annotations, by which a run that goes on knows its data."""
+        """A hash of all sentences and annotations, by which a run that goes on knows its data.
+
+        What is left out is scored, too. Older versions did not score it, and their hashes lack it.
+        """
         labels = self.schema.to_dict()
         for kind in labels["relation_types"]:
             kind.pop("pairs", None)  # no labels of their own; runs that were begun before they were kept go on
@@ -83,11 +87,18 @@ class TrainingData:
         for name, examples in self.parts.items():
             found.update(f"\n{name}".encode())
             for example in examples:
-                gold = example.gold
-                spans = [[*entity.span, entity.label] for entity in gold.entities]
-                relations = [[*r.head.span, *r.tail.span, r.label] for r in gold.relations]
-                found.update(json.dumps([example.sentence.words, spans, relations]).encode())
+                found.update(json.dumps([example.sentence.words, *_values(example.gold)]).encode())
+                if example.left_out != Annotation():
+                    found.update(json.dumps(_values(example.left_out)).encode())
         return found.hexdigest()
+
+
+def _values(annotation: Annotation) -> tuple[list[object], list[object]]:
+    """The entities and relations as plain values."""
+    return (
+        [[*entity.span, entity.label] for entity in annotation.entities],
+        [[*r.head.span, *r.tail.span, r.label] for r in annotation.relations],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +166,7 @@ def load_training_data(
     schema = _schema(corpus.schema, parts, remarks)
     if config.decoding.constraints == "schema":
         remarks += _unconstrained(schema)
-    _try_tags(parts, schema, config, problems)
+    remarks += _try_tags(parts, schema, config, problems)
     skipped = [f"skipped {problem}" for problem in problems.kept]
     if problems.count > len(problems.kept):
         skipped.append(f"skipped {problems.size()} in all")
@@ -337,14 +348,20 @@ def _join(parts: dict[str, list[Example]]) -> str:
 
 
 def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:
-    """The sentences of the documents, without what a model cannot hold, as far as the policy allows that."""
+    """The sentences of the documents; what a model cannot hold is left out, as far as the policy allows that."""
     splitter = make_splitter(config.text.words, config.text.sentences)
     policy = Policy(config.data.overlaps, config.data.crossing, config.data.inside_words)
-    fitted = list(fit_documents(documents, _MODEL, splitter, policy, problems, where))
-    for document in fitted:
-        if not document.sentences:
-            problems.remark("documents without words left out", f"{where}, {document.id}")
-    return [example for document in fitted for example in to_examples(document, config.encoder.context)]
+    examples: list[Example] = []
+    for document, fitted in fit_pairs(documents, _MODEL, splitter, policy, problems, where):
+        if not fitted.sentences:
+            problems.remark("documents without words left out", f"{where}, {fitted.id}")
+        whole = trim(replace(document, words=fitted.words, sentences=fitted.sentences), _ignore)
+        examples += to_examples(fitted, config.encoder.context, whole.annotation)
+    return examples
+
+
+def _ignore(what: str, times: int) -> None:
+    """Hear what was said once already."""
 
 
 def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remarks: list[str]) -> Schema:
@@ -402,8 +419,8 @@ def _unconstrained(schema: Schema) -> list[str]:
     ]
 
 
-def _try_tags(parts: Mapping[str, Iterable[Example]], schema: Schema, config: Config, problems: Problems) -> None:
-    """Count the annotations that no model with these tags can learn or find."""
+def _try_tags(parts: Mapping[str, Sequence[Example]], schema: Schema, config: Config, problems: Problems) -> list[str]:
+    """Count the annotations that no model with these tags can learn or find; return remarks on the best scores."""
     tagging = config.tagging
     sequence = SequenceTags(schema, tagging.scheme)
     table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed)
@@ -415,3 +432,9 @@ def _try_tags(parts: Mapping[str, Iterable[Example]], schema: Schema, config: Co
                 problems.remark(f"entities in {name} that the tags cannot say: {entity.reason}", where)
             for relation in table.encode(example.gold, n_words).lost:
                 problems.remark(f"relations in {name} that the tags cannot say: {relation.reason}", where)
+    ceilings = {name: measure_ceiling(parts[name], sequence, table) for name in ("dev", "test")}
+    return [
+        f"{name}: gold that the tagging cannot express counts as missed; the best it allows is {describe_ceiling(one)}"
+        for name, one in ceilings.items()
+        if is_limited(one)
+    ]

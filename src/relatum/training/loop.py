@@ -15,8 +15,9 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.errors import NO_SPACE, NoSpaceError, RelatumError, explain_os_error
+from relatum.evaluation.ceiling import measure_ceiling
 from relatum.evaluation.confidence import Calibrated, calibrate, measure_confidence
-from relatum.evaluation.metrics import Scores, evaluate
+from relatum.evaluation.metrics import Scores, evaluate, usable_macro
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model, save_model, write_calibration
 from relatum.models.model import Model
@@ -64,6 +65,8 @@ class RunResult:
     test: Scores | None
     record: dict[str, Any]
     """What is in `result.json`."""
+    ceilings: dict[str, Scores]
+    """By part, the best scores that the tagging allows."""
 
 
 def train(
@@ -335,24 +338,30 @@ class _Run:
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
         found = {part: predict(whole, examples) for part, examples in parts.items()}
         scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
+        ceilings = {
+            part: measure_ceiling(examples, whole.sequence_tags, whole.table_tags, self._config.evaluation.macro_over)
+            for part, examples in parts.items()
+        }
         confidence = self._calibrate(parts, found)
         self._processes.wait()  # until all have read the model, which is about to be moved
         if self._processes.main:
-            write_calibration(place, confidence.calibration, self._card(best.step, scores, confidence))
+            write_calibration(place, confidence.calibration, self._card(best.step, scores, confidence, ceilings))
             folder.finish(best.step)
             draw_curves(folder.curves, self._progress.evaluations, self._monitor.say)
-        record = make_result(self._record, data, self._network, self._progress, scores, confidence, self._device)
+        record = make_result(
+            self._record, data, self._network, self._progress, scores, ceilings, confidence, self._device
+        )
         if self._processes.main:
             write_reports(folder, record)
             folder.write_result(record)
         self._processes.wait()
-        return RunResult(folder.model, scores.get("dev"), scores.get("test"), record)
+        return RunResult(folder.model, scores.get("dev"), scores.get("test"), record, ceilings)
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
         """Fit scores on dev, where there is one; write down what was found, with scores as the model will have them."""
         given = self._config.evaluation.entities == "gold"
         pairs = {
-            part: [(example.gold, one.found) for example, one in zip(examples, found[part], strict=True)]
+            part: [(example.full_gold, one.found) for example, one in zip(examples, found[part], strict=True)]
             for part, examples in parts.items()
         }
         if self._data.dev:
@@ -368,9 +377,15 @@ class _Run:
             write_predictions(self._folder.predictions, part, examples, scored)
         return calibrated
 
-    def _card(self, step: int, scores: dict[str, Scores], confidence: Calibrated | None = None) -> str:
+    def _card(
+        self,
+        step: int,
+        scores: dict[str, Scores],
+        confidence: Calibrated | None = None,
+        ceilings: dict[str, Scores] | None = None,
+    ) -> str:
         record = self._record
-        return make_card(self._data, record.data, self._config, record.command, step, scores, confidence)
+        return make_card(self._data, record.data, self._config, record.command, step, scores, confidence, ceilings)
 
     def _farewell(self) -> str:
         if not self._progress.step:
@@ -395,11 +410,13 @@ def predict(model: Model, examples: Sequence[Example]) -> list[Prediction]:
 
 
 def score(model: Model, examples: Sequence[Example], found: Sequence[Prediction] | None = None) -> Scores:
-    """The scores of a model on examples; what it found in them may be given."""
+    """The scores of a model against all that was annotated in examples; what it found in them may be given."""
     config = model.config.evaluation
     predictions = predict(model, examples) if found is None else found
-    pairs = [(example.gold, one.found) for example, one in zip(examples, predictions, strict=True)]
-    return evaluate(pairs, model.schema, config.macro_over, gold_entities=config.entities == "gold")
+    gold = [example.full_gold for example in examples]
+    pairs = [(own, one.found) for own, one in zip(gold, predictions, strict=True)]
+    macro_over = usable_macro(config.macro_over, model.schema, gold)
+    return evaluate(pairs, model.schema, macro_over, gold_entities=config.entities == "gold")
 
 
 def _with_encoder_of(trained: Model, loaded: Model) -> Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import statistics
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -55,3 +56,23 @@ def test_table_has_a_row_for_each_run_and_the_mean() -> None:
     assert ["seed-1", "1,500", "70.00", "70.00", "70.00"] in lines
     assert ["mean", "±", "std", *["60.00", "±", "14.14"] * 3] in lines
     assert "seed-2: failed, without scores" in shown.getvalue()
+    assert "ceiling" not in shown.getvalue()
+
+
+def test_table_shows_the_ceiling_where_gold_is_more_than_the_tags_express() -> None:
+    def ceiling(recall: float) -> dict[str, Any]:
+        best = {"recall": recall, "f1": recall + 0.01, "support": 9}
+        return {"dev": {name: {"micro": best, "macro": best} for name in TASKS}}
+
+    nested = {name: {"macro": {"f1": {"mean": 0.6, "std": 0.1, "n": 2}}} for name in TASKS}
+    run = {"name": "seed-0", "best": {"step": 1500}, "dev": task(0.5), "test": None}
+    record = {
+        "config": {"training": {"selection": "macro"}},
+        "runs": [{**run, "ceiling": ceiling(0.98)}, {**run, "ceiling": ceiling(0.96)}],
+        "missing": [],
+        "summary": {"dev": nested},
+        "by_seed": None,
+    }
+    shown = io.StringIO()
+    show_results(Console(file=shown, width=200), record)
+    assert ["ceiling", "98.00", "98.00", "98.00"] in [line.split() for line in shown.getvalue().splitlines()]

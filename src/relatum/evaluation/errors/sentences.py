@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relatum.data.documents import WordIndex, from_words, sentence_ids_of, split_parts
+from relatum.data.documents import WordIndex, join_examples, sentence_ids_of, split_parts
 from relatum.evaluation.errors.entities import match_entities
 from relatum.evaluation.errors.kinds import EntityMatch, RelationMatch
 from relatum.evaluation.errors.relations import match_relations
 from relatum.schema import Schema
-from relatum.types import Annotation, Document, Entity, Example, Prediction, Relation, Span
+from relatum.types import Document, Entity, Example, Prediction, Relation, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,7 @@ def words_under(document: Document, index: WordIndex, entity: Entity) -> tuple[s
 
 def pair_examples(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[tuple[Document, Document]]:
     """Sentences and what was found in them as pairs of gold and found documents."""
-    return [
-        (_as_document(example, example.gold), _as_document(example, prediction.found))
-        for example, prediction in zip(examples, predictions, strict=True)
-    ]
+    return join_examples(examples, [prediction.found for prediction in predictions])
 
 
 def match_document(gold: Document, found: Document, schema: Schema | None = None) -> list[MatchedSentence]:
@@ -95,10 +92,6 @@ def match_document(gold: Document, found: Document, schema: Schema | None = None
         MatchedSentence(name, gold, index, inside, tuple(entities[number]), tuple(relations[number]))
         for number, (name, inside) in enumerate(zip(names, ranges, strict=True))
     ]
-
-
-def _as_document(example: Example, annotation: Annotation) -> Document:
-    return from_words(example.id, [example.sentence.words], annotation)
 
 
 def _entity_start(match: EntityMatch) -> int:

@@ -12,8 +12,7 @@ from torch import Tensor
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.inside.overlay import lay_cells, lay_words
 from relatum.models.labels import IGNORED, label_example
-from relatum.schema import Schema
-from relatum.types import Annotation, Example
+from relatum.types import Example
 
 _LEAST = 1e-12
 """The least probability that is taken, so that a loss is a number."""
@@ -31,7 +30,7 @@ def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_enti
     losses = [0.0] * len(examples)
     for number, readings in extractor.read_layers([example.sentence for example in examples]):
         example = examples[number]
-        labels = label_example(replace(example, gold=_known(example.gold, model.schema)), model)
+        labels = label_example(replace(example, gold=model.schema.restrict(example.gold)), model)
         windows = [reading.window for reading in readings]
         last = [reading.layers[-1] for reading in readings]
         if with_entities:
@@ -41,19 +40,6 @@ def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_enti
         if cells:
             losses[number] += _loss(lay_cells(windows, cells, len(example.sentence)), labels.relation_tags)
     return losses
-
-
-def _known(gold: Annotation, schema: Schema) -> Annotation:
-    """The annotations whose types the schema has."""
-    entities = tuple(entity for entity in gold.entities if entity.label in schema.entity_types)
-    return Annotation(
-        entities,
-        tuple(
-            relation
-            for relation in gold.relations
-            if relation.label in schema.relation_names and relation.head in entities and relation.tail in entities
-        ),
-    )
 
 
 def _loss(probabilities: NDArray[np.float64], tags: Tensor) -> float:

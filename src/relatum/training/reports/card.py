@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from relatum.config import Config, list_keys
+from relatum.evaluation.ceiling import describe_ceiling, is_limited
 from relatum.evaluation.confidence import Calibrated
 from relatum.evaluation.metrics import Scores
 from relatum.training.corpus import TrainingData
@@ -26,8 +27,9 @@ def make_card(
     step: int,
     scores: Mapping[str, Scores],
     confidence: Calibrated | None = None,
+    ceilings: Mapping[str, Scores] | None = None,
 ) -> str:
-    """The card as Markdown; `scores` are by part, as far as they and what they are worth are known."""
+    """The card as Markdown; `scores` and `ceilings` are by part, as far as they and what they are worth are known."""
     schema = data.schema
     changed = [key for key in list_keys(config) if key.value != key.default]
     names = " and ".join(f"`{name}`" for name in config.encoder.names)
@@ -58,8 +60,8 @@ def make_card(
             "| part | sentences | entities | relations |",
             "|---|---:|---:|---:|",
             *(
-                f"| {name} | {len(part):,} | {sum(len(e.gold.entities) for e in part):,} "
-                f"| {sum(len(e.gold.relations) for e in part):,} |"
+                f"| {name} | {len(part):,} | {sum(len(e.full_gold.entities) for e in part):,} "
+                f"| {sum(len(e.full_gold.relations) for e in part):,} |"
                 for name, part in data.parts.items()
                 if part
             ),
@@ -67,6 +69,7 @@ def make_card(
             "## Scores",
             "",
             *_score_lines(scores),
+            *_ceiling_lines(ceilings or {}),
             "",
             *([] if confidence is None else [*confidence_section(confidence), ""]),
             "## How it was made",
@@ -109,3 +112,16 @@ def _score_lines(scores: Mapping[str, Scores]) -> list[str]:
 def _own_functions(config: Config) -> str:
     """The arguments that name the functions which the model splits text with, where they are the user's own."""
     return "".join(f', {key}="{name}"' for key, name in config.text.functions().items())
+
+
+def _ceiling_lines(ceilings: Mapping[str, Scores]) -> list[str]:
+    """A sentence for each part in which gold is more than the tags can express."""
+    limited = {part: ceiling for part, ceiling in ceilings.items() if is_limited(ceiling)}
+    if not limited:
+        return []
+    return [
+        "",
+        "Gold that the tagging cannot express counts as missed. The best that it allows, in per cent:",
+        "",
+        *(f"- {part}: {describe_ceiling(ceiling)}" for part, ceiling in limited.items()),
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from relatum.config import Config, list_keys, load_record
 from relatum.data.atomic import replacing_file
+from relatum.evaluation.ceiling import is_limited_record
 from relatum.training.folder import RunFolder
 from relatum.training.history import Evaluation
 from relatum.training.reports.curves import TASKS, loss_curves, make_svg, score_curves
@@ -59,6 +60,9 @@ def make_summary(record: Mapping[str, Any]) -> str:
     for part in ("dev", "test"):
         if record[part] is not None:
             lines.append(f"  {part:<12}" + "".join(f"{100 * record[part][t]['micro']['f1']:>9.2f}" for t in TASKS))
+            if _is_limited(record, part):
+                best = record["ceiling"][part]
+                lines.append(f"    {'ceiling':<10}" + "".join(f"{100 * best[t]['micro']['f1']:>9.2f}" for t in TASKS))
     lines += ["", *_confidence_lines(record)]
     lines += ["", "said during the run:" if record["messages"] else "nothing was said during the run"]
     lines += [f"  - {message}" for message in record["messages"]]
@@ -135,6 +139,9 @@ def _score_tables(record: Mapping[str, Any]) -> Iterator[str]:
         for task, name in TASKS.items():
             scores = record[part][task]
             rows = [*scores["types"].items(), ("micro", scores["micro"]), ("macro", scores["macro"])]
+            if _is_limited(record, part):
+                best = record["ceiling"][part][task]
+                rows += [("ceiling, micro", best["micro"]), ("ceiling, macro", best["macro"])]
             yield _table(
                 [name, "P", "R", "F1", "in gold"],
                 [
@@ -142,6 +149,11 @@ def _score_tables(record: Mapping[str, Any]) -> Iterator[str]:
                     for label, one in rows
                 ],
             )
+
+
+def _is_limited(record: Mapping[str, Any], part: str) -> bool:
+    """True if the tagging cannot express all gold of the part; older records do not say."""
+    return is_limited_record(record.get("ceiling", {}).get(part, {}))
 
 
 def _confidence_lines(record: Mapping[str, Any]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """What the model of a run found in dev and test, kept beside the gold annotations.
 
     predictions/test.jsonl          a sentence a line, with what was found
-    predictions/test-gold.jsonl     the same sentences with what is right
+    predictions/test-gold.jsonl     the same sentences with all that was annotated
 
+Where gold has relations between the sentences of a text, the line is the whole text.
 Two runs can be compared sentence by sentence with nothing but their folders, and `relatum score` reads these files too.
 """
 
@@ -12,20 +13,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from relatum.data.atomic import replacing_file
-from relatum.data.documents import from_words
+from relatum.data.documents import join_examples
 from relatum.data.formats import get_format
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.evaluation.pairing import Pairs, pair_documents
-from relatum.types import Annotation, Document, Example, Prediction
+from relatum.types import Document, Example, Prediction
 
 
 def write_predictions(folder: Path, part: str, examples: Sequence[Example], found: Sequence[Prediction]) -> None:
     """Write both files of a part."""
-    sides = {part: [one.found for one in found], f"{part}-gold": [example.gold for example in examples]}
-    for name, side in sides.items():
+    pairs = join_examples(examples, [one.found for one in found])
+    for name, side in ((part, 1), (f"{part}-gold", 0)):
         with replacing_file(folder / f"{name}.jsonl") as draft:
-            get_format("jsonl").write(draft, _documents(examples, side))
+            get_format("jsonl").write(draft, (pair[side] for pair in pairs))
 
 
 def read_predictions(folder: Path, part: str) -> Pairs:
@@ -38,13 +39,6 @@ def read_predictions(folder: Path, part: str) -> Pairs:
                 "predictions. Write some with relatum evaluate --out, and compare them with relatum score"
             )
     return pair_documents(_read(gold), _read(found), str(gold), str(found))
-
-
-def _documents(examples: Sequence[Example], annotations: Sequence[Annotation]) -> list[Document]:
-    return [
-        from_words(example.id, [example.sentence.words], annotation)
-        for example, annotation in zip(examples, annotations, strict=True)
-    ]
 
 
 def _read(path: Path) -> list[Document]:

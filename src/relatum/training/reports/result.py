@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from relatum.evaluation.ceiling import ceiling_record
 from relatum.evaluation.confidence import Calibrated
 from relatum.evaluation.metrics import Scores
 from relatum.models.build import count_parameters
@@ -25,10 +26,14 @@ def make_result(
     network: TableSequenceNetwork,
     progress: Progress,
     scores: Mapping[str, Scores],
+    ceilings: Mapping[str, Scores],
     confidence: Calibrated,
     device: torch.device,
 ) -> dict[str, Any]:
-    """The record of a run that is complete; `scores` are those of the model that is kept, by part."""
+    """The record of a run that is complete; `scores` are those of the model that is kept, by part.
+
+    `ceilings` are the best scores that the tagging allows, by part.
+    """
     best, training = progress.best, record.config.training
     assert best is not None
     return {
@@ -51,6 +56,7 @@ def make_result(
         "best": {"step": best.step, "score": best.score},
         "dev": scores["dev"].to_dict() if "dev" in scores else None,
         "test": scores["test"].to_dict() if "test" in scores else None,
+        "ceiling": {part: ceiling_record(ceiling) for part, ceiling in ceilings.items()},
         "confidence": confidence.to_dict(),
         "part_cells": progress.part_cells,
         "messages": list(progress.messages),
@@ -60,10 +66,14 @@ def make_result(
 
 
 def _counts(examples: Sequence[Example]) -> dict[str, Any]:
-    entities = Counter(entity.label for example in examples for entity in example.gold.entities)
-    relations = Counter(relation.label for example in examples for relation in example.gold.relations)
+    entities = Counter(entity.label for example in examples for entity in example.full_gold.entities)
+    relations = Counter(relation.label for example in examples for relation in example.full_gold.relations)
     return {
         "sentences": len(examples),
         "entities": dict(sorted(entities.items())),
         "relations": dict(sorted(relations.items())),
+        "left_out": {
+            "entities": sum(len(example.left_out.entities) for example in examples),
+            "relations": sum(len(example.left_out.relations) for example in examples),
+        },
     }

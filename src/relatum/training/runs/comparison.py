@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from relatum.errors import RelatumError
 from relatum.evaluation.matching import TASKS, count
+from relatum.evaluation.metrics import usable_macro
 from relatum.evaluation.paired import PairedTest, sign_flip_test
 from relatum.evaluation.report import N_RESAMPLES
 from relatum.evaluation.significance import AVERAGES, Comparison, compare
@@ -125,7 +126,8 @@ def _compare_two(a: Path, b: Path, part: Part, n_resamples: int, seed: int) -> T
     schema = Schema.load(RunFolder(a).model / "schema.json")
     counts = [[count(gold.annotation, found.annotation, schema) for gold, found in side] for side in sides]
     evaluation = results[0]["config"]["evaluation"]
-    comparison = compare(counts[0], counts[1], schema, evaluation["macro_over"], n_resamples, seed)
+    macro_over = usable_macro(evaluation["macro_over"], schema, (gold.annotation for gold, _ in sides[0]))
+    comparison = compare(counts[0], counts[1], schema, macro_over, n_resamples, seed)
     return TwoRuns(part, len(sides[0]), comparison, evaluation["entities"] == "gold")
 
 

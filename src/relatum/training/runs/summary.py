@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError, printable
+from relatum.evaluation.ceiling import is_limited_record
 from relatum.evaluation.matching import TASKS
 from relatum.training.folder import resume_command
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
@@ -105,6 +106,7 @@ def make_results(folder: RunsFolder, plan: Plan, failures: Iterable[Failure] = (
                 "seconds": result["seconds"],
                 "sha256": run.fingerprint,
                 "best": result["best"],
+                "ceiling": result.get("ceiling"),
                 **{
                     part: _nested({key[1:]: value for key, value in scores[run].items() if key[0] == part}) or None
                     for part in PARTS
@@ -187,6 +189,10 @@ def show_results(console: Console, record: Mapping[str, Any]) -> None:
     _add_spread(table, "mean ± std", record["summary"], columns, average)
     if record["by_seed"] and len(record["by_seed"]["seeds"]) > 1:
         _add_spread(table, "seeds' means ± std", record["by_seed"]["summary"], columns, average)
+    ceilings = [run.get("ceiling") for run in record["runs"]]  # older runs have none
+    if all(ceilings) and any(is_limited_record(part) for one in ceilings for part in one.values()):
+        best = [Spread.of([one[part][task][average]["f1"] for one in ceilings]).mean for part, task in columns]
+        table.add_row("ceiling", "", *map(_per_cent, best))
     console.print(table)
     for run in record["missing"]:
         console.print(f"{printable(run['name'])}: {run['status']}, without scores", soft_wrap=True)
