@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,11 @@ from hypothesis import HealthCheck, settings
 
 # Several test processes share the machine: with one thread each they do not wait for one another.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# The benchmarks are not installed: they are found beside the tests.
+ROOT = str(Path(__file__).parent.parent)
+if ROOT not in sys.path:
+    sys.path.append(ROOT)
 
 # Whoever starts tests in the background may have told all its children to ignore Ctrl-C, which some tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
