@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from relatum.kernels.waiting import shorten_waiting
+
 if TYPE_CHECKING:
     from relatum._version import __version__
     from relatum.config import Config, load_config
@@ -82,6 +84,8 @@ __all__ = [
     "load_config",
     "load_documents",
 ]
+
+shorten_waiting()  # before anything below imports torch
 
 
 def __getattr__(name: str) -> object:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from relatum.cli import doctor
 from relatum.errors import RelatumError
+from relatum.kernels import waiting
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(doctor.doctor)
@@ -174,7 +175,8 @@ def test_doctor_lists_devices_with_their_memory(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("relatum.kernels.compile.cpu_flags", lambda: {"sse", "avx512f", "amx_tile"})
     fake_torch(monkeypatch, "12.6", 2)
     found = section("devices")
-    assert list(found) == ["cpu", "cuda:0", "cuda:1"]  # torch has Apple's GPU here, which relatum does not run on
+    devices = [name for name in found if name not in ("idle threads", "load")]
+    assert devices == ["cpu", "cuda:0", "cuda:1"]  # torch has Apple's GPU here, which relatum does not run on
     assert found["cuda:1"].detail == "Big GPU, 140.0 GiB of memory"
     assert "torch uses AVX512, it has amx_tile, avx512f; bf16" in found["cpu"].detail
 
@@ -276,3 +278,32 @@ def test_doctor_says_what_bf16_is_worth_on_the_cpu(
         queries = SimpleNamespace(_is_amx_tile_supported=lambda: amx, _is_avx512_bf16_supported=lambda: avx)
         monkeypatch.setattr(sys.modules["torch"], "cpu", queries, raising=False)
     assert said in section("devices")["cpu"].detail
+
+
+def test_doctor_says_how_idle_threads_wait_and_that_the_machine_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_torch_came_first", False)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "123")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (1.9, 9.0, 9.0))
+    found = section("devices")
+    assert "GOMP_SPINCOUNT=123" in found["idle threads"].detail
+    assert "load" not in found
+    monkeypatch.setattr(waiting, "_torch_came_first", True)
+    monkeypatch.setattr("os.getloadavg", lambda: (4.14, 0.0, 0.0))
+    found = section("devices")
+    assert "torch was imported before relatum" in found["idle threads"].detail
+    assert found["idle threads"].cure == waiting.WAITING_CURE
+    assert found["load"].detail.endswith("load 4.1 on 2 cores")
+    assert {finding.state for finding in (found["idle threads"], found["load"])} == {"ok"}
+
+
+@pytest.mark.parametrize("is_checkout", [True, False])
+def test_doctor_names_a_cure_for_lost_models_that_needs_no_release(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_checkout: bool
+) -> None:
+    monkeypatch.setattr(doctor, "PRETRAINED", tmp_path / "src/relatum/pretrained")
+    if is_checkout:
+        (tmp_path / ".git").mkdir()
+    cure = section("models")["models"].cure
+    assert ("git -C " in cure) == is_checkout
+    assert ("pip install --force-reinstall --no-deps ." in cure) != is_checkout

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from relatum.kernels import waiting
 from relatum.training.history import Evaluation
 from relatum.training.monitor import Log, TerminalMonitor
+
+
+@pytest.fixture(autouse=True)
+def _quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine that these tests run on may be busy, which a monitor would say."""
+    monkeypatch.setattr(waiting, "describe_load", lambda: None)
 
 
 def evaluation(step: int, f1: float = 0.5) -> Evaluation:
@@ -82,3 +89,26 @@ def test_plain_output_has_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> No
     lines = out.getvalue().splitlines()
     assert lines[0] == "step 60 of 1,000  loss 2.5  1 steps/s  0:15:40 left"
     assert [line.split()[1] for line in lines] == ["60", "100", "160"], "a line of scores is a line"
+
+
+@pytest.mark.parametrize(
+    ("share", "load", "is_told"),
+    [(0.4, "load 4.0 on 2 cores", True), (0.9, "load 4.0 on 2 cores", False), (0.4, None, False)],
+)
+def test_busy_machine_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, share: float, load: str | None, is_told: bool
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("time.thread_time", lambda: share * now)
+    monkeypatch.setattr(waiting, "describe_load", lambda: load)
+    out = io.StringIO()
+    monitor = TerminalMonitor(Console(file=out, force_terminal=False, width=200))
+    monitor.start(0, 1000)
+    for second in range(0, 50, 5):
+        now = float(second)
+        monitor.advance(second, 40.0)
+    said = [line for line in out.getvalue().splitlines() if "busy" in line]
+    assert len(said) == is_told
+    if is_told:
+        assert "(load 4.0 on 2 cores): training had a core for 40% of the last 20 s" in said[0]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pydantic")
 """The packages whose versions are asked for when something goes wrong, whether or not they are required."""
 
+_TORCH_CURE = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cpu (without a GPU)"
+
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 
 EXTRAS = (
@@ -130,6 +132,7 @@ def _devices() -> Iterator[Finding]:
     import os
 
     from relatum.kernels.compile import cpu_flags
+    from relatum.kernels.waiting import WAITING_CURE, explain_waiting
 
     all_cores = os.cpu_count() or 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else all_cores
@@ -140,13 +143,26 @@ def _devices() -> Iterator[Finding]:
     torch = _torch()
     if isinstance(torch, Finding):
         yield Finding("cpu", cores + memory)
+        yield from _load()
         yield torch
         return
     vectors = f"; torch uses {torch.backends.cpu.get_cpu_capability()}"
     known = cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"}
     flags = f", it has {', '.join(sorted(known))}" if known else ""
     yield Finding("cpu", f"{cores}{memory}{vectors}{flags}; {_bf16(torch)}")
+    well, how = explain_waiting()
+    yield Finding("idle threads", how, cure="" if well else WAITING_CURE)
+    yield from _load()
     yield from _cuda(torch)
+
+
+def _load() -> Iterator[Finding]:
+    from relatum.kernels.waiting import describe_load
+
+    load = describe_load()
+    if load is not None:
+        cure = "close what you do not need; relatum works, but slowly, and speeds measured now mean little"
+        yield Finding("load", f"the machine is busy with other programs: {load}", cure=cure)
 
 
 def _bf16(torch: ModuleType) -> str:
@@ -163,7 +179,7 @@ def _torch() -> ModuleType | Finding:
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that it needs
-        return Finding("torch", f"cannot be imported: {error}", "broken", "pip install --force-reinstall torch")
+        return Finding("torch", f"cannot be imported: {error}", "broken", _TORCH_CURE)
     return torch
 
 
@@ -219,7 +235,7 @@ def _models() -> Iterator[Finding]:
         return
     from relatum.errors import RelatumError
 
-    cure = "pip install --force-reinstall relatum"
+    cure = _restore_cure()
     for folder in _folders("models"):
         try:  # loading compares the hash of the encoder with that of the one the model was trained with
             Extractor.from_pretrained(folder, device="cpu")
@@ -234,6 +250,14 @@ def _models() -> Iterator[Finding]:
             yield Finding(f"encoder {folder.name}", str(error), "broken", cure)
     if not _folders("models"):
         yield Finding("models", "none came with this copy of relatum", "missing", f"{cure}, or relatum train makes one")
+
+
+def _restore_cure() -> str:
+    """Say how to get back the models and encoders that come with relatum."""
+    root = PRETRAINED.parent.parent.parent
+    if (root / ".git").exists():
+        return f"get the files back: git -C {root} checkout -- {PRETRAINED.relative_to(root)}"
+    return "in the folder of relatum's sources: pip install --force-reinstall --no-deps ."
 
 
 def _folders(kind: str) -> list[Path]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from threading import Lock
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -36,6 +38,11 @@ class KnownWords:
         self._vectors: Tensor | None = None
         self._states: tuple[list[int], list[int]] | None = None
         self._held: list[Tensor] = []
+        _in_use.add(self)
+
+    def unlock(self) -> None:
+        """Take a new lock in a forked child, where the thread that held the old one does not exist."""
+        self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[KnownWords], tuple[int]]:
         return KnownWords, (self._limit,)  # a copy is of another network, and a lock cannot be copied
@@ -80,3 +87,15 @@ class KnownWords:
                     grown[: len(self._rows)] = table[: len(self._rows)]
             table = self._vectors = grown
         return table
+
+
+_in_use: WeakSet[KnownWords] = WeakSet()
+
+
+def _unlock_all() -> None:
+    for words in _in_use:
+        words.unlock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_unlock_all)

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from relatum.data.atomic import naming_file, replacing_file
 from relatum.errors import printable
+from relatum.kernels.waiting import BusyWatch
 from relatum.training.history import Evaluation
 
 _SILENCE = 60.0
@@ -53,11 +54,13 @@ class TerminalMonitor:
         self._scores = "no scores yet"
         self._begun = (0, 0.0)
         self._last_line = 0.0
+        self._busy = BusyWatch()
 
     def start(self, step: int, steps: int) -> None:
         self._steps = steps
         self._begun = step, time.monotonic()
         self._last_line = time.monotonic()
+        self._busy.start()
         if self._console.is_terminal:
             columns = (
                 TextColumn("step"),
@@ -77,6 +80,9 @@ class TerminalMonitor:
             self._progress.update(self._task, completed=step, speed=self._speed(step), loss=f"{loss:.3g}")
         elif time.monotonic() - self._last_line >= _SILENCE:
             self._print(f"step {step:,} of {self._steps:,}  loss {loss:.4g}  {self._pace(step)}")
+        busy = self._busy.look()
+        if busy is not None:
+            self.say(busy)
 
     def evaluate(self, evaluation: Evaluation, best: bool) -> None:
         if evaluation.dev:

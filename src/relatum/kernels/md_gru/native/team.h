@@ -1,9 +1,12 @@
 // Work for threads: tasks of their own where there are enough of them, and shares of one task where there are not.
 #pragma once
 
-#include <sched.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 
 namespace relatum {
@@ -25,7 +28,8 @@ void in_parallel(int n_threads, const Work& work) {
     threads.parallel(call, const_cast<Work*>(&work), n_threads, 0);
 }
 
-// Threads that work on the same task meet here after every step.
+// Threads that work on the same task meet here after every step. A thread that has waited for some 100 µs goes to
+// sleep: on a busy machine the one that it waits for may need its core.
 class Barrier {
    public:
     void wait(int members) {
@@ -33,21 +37,30 @@ class Barrier {
         const int round = round_.load(std::memory_order_relaxed);
         if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
             arrived_.store(0, std::memory_order_relaxed);
-            round_.store(round + 1, std::memory_order_release);
+            round_.store(round + 1);
+            if (sleepers_.load()) call_futex(FUTEX_WAKE_PRIVATE, INT_MAX);
             return;
         }
-        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
-            if (spins > 2000) sched_yield();
+        for (int spins = 0; spins < kSpins; ++spins) {
+            if (round_.load(std::memory_order_acquire) != round) return;
 #if defined(__x86_64__)
-            else
-                __builtin_ia32_pause();
+            __builtin_ia32_pause();
 #endif
         }
+        sleepers_.fetch_add(1);  // before it looks once more: whoever ends the round sees one of the two
+        while (round_.load() == round) call_futex(FUTEX_WAIT_PRIVATE, round);
+        sleepers_.fetch_sub(1);
     }
 
    private:
+    static constexpr int kSpins = 2000;
+    static_assert(sizeof(std::atomic<int>) == sizeof(int), "a futex is an int");
+
+    void call_futex(int operation, int value) { syscall(SYS_futex, &round_, operation, value, nullptr, nullptr, 0); }
+
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<int> round_{0};
+    std::atomic<int> sleepers_{0};
 };
 
 // One of the threads that work on the same task.

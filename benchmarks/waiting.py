@@ -1,0 +1,156 @@
+"""How much the waiting of idle OpenMP threads costs, on an idle and on a busy machine.
+
+Each row is a process of its own that trains for some seconds on our own examples, reads texts one at a time, and reads
+them in batches. A busy machine is one on which as many processes as there are cores do nothing but spin. Policies take
+turns, and a row is the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "news"
+VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS")
+POLICIES: dict[str, dict[str, str]] = {
+    "torch's default": {"GOMP_SPINCOUNT": "300000"},
+    "relatum's default": {},
+    "passive": {"OMP_WAIT_POLICY": "passive"},
+    "one thread": {"OMP_NUM_THREADS": "1"},
+}
+"""The environment of each; `GOMP_SPINCOUNT=300000` is what GNU's OpenMP does where nothing is set."""
+
+
+class _EnoughError(Exception):
+    """The time for updates is over."""
+
+
+class _Counter:
+    """A monitor that counts updates for some seconds after the first ones."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._begun: tuple[int, float] | None = None
+        self.speed = 0.0
+
+    def start(self, step: int, steps: int) -> None: ...
+
+    def advance(self, step: int, loss: float) -> None:  # noqa: ARG002
+        now = time.monotonic()
+        if self._begun is None:
+            self._begun = step, now
+        elif now - self._begun[1] >= self._seconds:
+            first, begun = self._begun
+            self.speed = (step - first) / (now - begun)
+            raise _EnoughError
+
+    def evaluate(self, evaluation: object, best: bool) -> None: ...
+
+    def say(self, message: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def measure_training(seconds: float) -> float:
+    """Count updates per second of a run with the settings that relatum chooses."""
+    from relatum.cli.train import Call, settle
+    from relatum.config import load_config
+    from relatum.extractor.device import choose_device
+    from relatum.training.corpus import load_training_data
+    from relatum.training.folder import RunRecord
+    from relatum.training.loop import train
+
+    with tempfile.TemporaryDirectory() as folder:
+        overrides = ["training.evaluate_every=1000000", "training.steps=1000000"]
+        data = load_training_data(EXAMPLES, load_config(None, overrides), None, None)
+        call = Call(EXAMPLES, Path(folder) / "run", None, overrides, None, "cpu", None, with_test=False)
+        record = RunRecord(settle(call, data), str(EXAMPLES), None, None, "cpu", "", data.fingerprint(), False)
+        counter = _Counter(seconds)
+        try:
+            train(data, record, call.out, device=choose_device("cpu"), monitor=counter)
+        except _EnoughError:
+            return counter.speed
+    raise AssertionError("the run ended before its time")
+
+
+def measure_extraction(seconds: float, batches: bool) -> float:
+    """Count the texts per second that the default model reads, one at a time or in batches."""
+    from relatum.extractor.extractor import Extractor
+
+    extractor = Extractor.from_pretrained("news", device="cpu")
+    texts = [json.loads(line)["text"] for line in (EXAMPLES / "train.jsonl").read_text().splitlines()]
+    list(extractor.pipe(texts))
+    n_read, begun = 0, time.monotonic()
+    while time.monotonic() - begun < seconds:
+        if batches:
+            n_read += len(list(extractor.pipe(texts)))
+        else:
+            extractor(texts[n_read % len(texts)])
+            n_read += 1
+    return n_read / (time.monotonic() - begun)
+
+
+def measure(seconds: float) -> dict[str, float]:
+    """Measure everything in this process."""
+    return {
+        "updates/s": measure_training(seconds),
+        "texts/s, one at a time": measure_extraction(seconds / 2, batches=False),
+        "texts/s, in batches": measure_extraction(seconds / 2, batches=True),
+    }
+
+
+@contextmanager
+def spinning(n_processes: int) -> Iterator[None]:
+    """Keep as many cores busy within the block."""
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n_processes)]
+    try:
+        yield
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+
+
+def measure_apart(policy: Mapping[str, str], seconds: float) -> dict[str, float]:
+    """Measure everything in a new process with the environment of a policy."""
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES} | dict(policy)
+    command = [sys.executable, "-m", "benchmarks.waiting", "--here", "--seconds", str(seconds)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of training, and of reading, in each process")
+    parser.add_argument("--spinners", type=int, default=os.cpu_count(), help="processes that make the machine busy")
+    parser.add_argument("--here", action="store_true", help="measure in this process, with the environment as it is")
+    options = parser.parse_args()
+    if options.here:
+        print(json.dumps(measure(options.seconds)))
+        return 0
+    found: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    for _ in range(options.rounds):
+        for state, n_spinners in (("idle", 0), ("busy", options.spinners)):
+            with spinning(n_spinners):
+                for name, policy in POLICIES.items():
+                    found[state, name].append(measure_apart(policy, options.seconds))
+    for (state, name), rounds in found.items():
+        medians = {what: statistics.median(one[what] for one in rounds) for what in rounds[0]}
+        print(f"{state}  {name:<18}  " + "  ".join(f"{what} {value:7.2f}" for what, value in medians.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
