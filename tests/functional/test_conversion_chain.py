@@ -19,8 +19,8 @@ BY_SPACES = make_splitter("whitespace", "lines")
 BY_RULES = make_splitter("rules", "rules")
 
 SENTENCES = ("jsonl", "spert", "scierc", "brat", "label-studio", "docbin", "ace", "corp", "table-sequence", "jsonl")
-DOCUMENTS = ("jsonl", "brat", "label-studio", "docbin", "ace", "scierc", "jsonl")
-CLUSTERS = ("jsonl", "brat", "docbin", "ace", "scierc")
+DOCUMENTS = ("jsonl", "brat", "brat-no-events", "label-studio", "docbin", "ace", "scierc", "jsonl")
+CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "scierc")
 TEXTS = ("brat", "label-studio", "docbin", "ace", "jsonl")
 
 

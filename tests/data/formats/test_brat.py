@@ -18,7 +18,8 @@ from relatum.data.conversion import convert
 from relatum.data.corpus import open_corpus
 from relatum.data.fitting import Policy
 from relatum.data.formats import jsonl
-from relatum.data.formats.brat import FORMAT
+from relatum.data.formats.base import Format
+from relatum.data.formats.brat import FORMAT, WITHOUT_EVENTS
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord
 from relatum.data.splitting import make_splitter
@@ -37,13 +38,13 @@ def folder(path: Path, files: dict[str, str | bytes]) -> Path:
     return path
 
 
-def read(path: Path) -> tuple[list[Document], Problems]:
+def read(path: Path, format: Format = FORMAT) -> tuple[list[Document], Problems]:
     problems = Problems()
-    return list(FORMAT.read(path, problems)), problems
+    return list(format.read(path, problems)), problems
 
 
-def read_pair(path: Path, text: str | bytes, lines: str | bytes) -> tuple[Document, Problems]:
-    documents, problems = read(folder(path, {"d.txt": text, "d.ann": lines}))
+def read_pair(path: Path, text: str | bytes, lines: str | bytes, format: Format = FORMAT) -> tuple[Document, Problems]:
+    documents, problems = read(folder(path, {"d.txt": text, "d.ann": lines}), format)
     assert [str(problem) for problem in problems.kept] == []
     (document,) = documents
     return document, problems
@@ -58,18 +59,18 @@ def read_bad(path: Path, text: str | bytes, lines: str | bytes) -> list[str]:
     return [str(problem).removeprefix(f"{path}{os.sep}") for problem in problems.kept]
 
 
-def write(path: Path, *documents: Document) -> dict[str, str]:
-    FORMAT.write(path, documents)
+def write(path: Path, *documents: Document, format: Format = FORMAT) -> dict[str, str]:
+    format.write(path, documents)
     files = (file for file in path.rglob("*") if file.is_file())
     return {file.relative_to(path).as_posix(): file.read_bytes().decode() for file in files}
 
 
-def written_and_read(path: Path, *documents: Document) -> list[Document]:
-    assert FORMAT.check is not None
+def written_and_read(path: Path, *documents: Document, format: Format = FORMAT) -> list[Document]:
+    assert format.check is not None
     for document in documents:
-        FORMAT.check(document)
-    FORMAT.write(path, documents)
-    found, problems = read(path)
+        format.check(document)
+    format.write(path, documents)
+    found, problems = read(path, format)
     problems.raise_if_any()
     return found
 
@@ -158,13 +159,85 @@ def test_read_keeps_all_other_lines(tmp_path: Path) -> None:
         "*\tEquiv E1 T2",
         "X9\tsomething else",
     ]
-    document, problems = read_pair(
-        tmp_path, TEXT, "\n".join(["T1\tOrg 0 4\tSony", *kept, "T2\tBuy 5 11\tbought"]) + "\n"
-    )
+    lines = "\n".join(["T1\tOrg 0 4\tSony", *kept, "T2\tBuy 5 11\tbought"]) + "\n"
+    document, problems = read_pair(tmp_path, TEXT, lines, WITHOUT_EVENTS)
     assert document.metadata == {"brat": kept}
     assert document.attributes == ()
     assert document.clusters == ()
     assert problems.remarks == {"line that is no entity, relation, attribute or equivalence, kept as it is": len(kept)}
+
+
+EVENTS = (
+    "T1\tOrg 0 4\tSony\nT2\tBuy 5 11\tbought\nT3\tOrg 12 20\tColumbia\nT4\tOrg 25 41\tTristar Pictures\n"
+    "T5\tPay 46 50\tpaid\nE1\tBuy:T2 Buyer:T1 Theme:T3 Theme2:T4\nE2\tPay:T5 For:E1\n"
+)
+
+
+def ends(document: Document) -> list[tuple[str | None, str, str | None]]:
+    return [(relation.head.id, relation.label, relation.tail.id) for relation in document.annotation.relations]
+
+
+def test_read_takes_events_as_triggers_and_their_arguments_as_relations(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, TEXT, EVENTS)
+    assert [entity.id for entity in document.annotation.entities] == ["T1", "T2", "T3", "T4", "T5"]
+    assert ends(document) == [
+        ("T2", "Buyer", "T1"),
+        ("T2", "Theme", "T3"),
+        ("T2", "Theme", "T4"),
+        ("T5", "For", "T2"),
+    ]
+    assert document.metadata == {}
+    assert problems.remarks == {
+        "event read as its trigger (--from brat-no-events keeps events as lines instead)": 2,
+        "argument of an event read as a relation from the trigger": 4,
+    }
+    assert written_and_read(tmp_path / "again", document) == [document]
+
+
+def test_read_takes_relations_between_events_as_relations_between_triggers(tmp_path: Path) -> None:
+    lines = f"R1\tNext_Operation Arg1:E1 Arg2:E2\nR2\tOwns Arg1:T1 Arg2:E1\n{EVENTS}"
+    document, _ = read_pair(tmp_path, TEXT, lines)
+    assert ends(document)[:2] == [("T2", "Next_Operation", "T5"), ("T1", "Owns", "T2")]
+    assert len(ends(document)) == 6
+
+
+def test_read_puts_all_that_hangs_on_an_event_on_its_trigger(tmp_path: Path) -> None:
+    hanging = "A1\tNegation E1\nM1\tDegree E2 high\n*\tEquiv E1 T5\n#1\tAnnotatorNotes E1\tsure of E1?\n"
+    document, problems = read_pair(tmp_path, TEXT, EVENTS + hanging + "N1\tReference E2 W:Q1\tpaid\n")
+    bought, paid = document.annotation.entities[1], document.annotation.entities[4]
+    assert document.attributes == (Attribute(bought, "Negation"), Attribute(paid, "Degree", "high"))
+    assert document.clusters == ((Span(5, 11), Span(46, 50)),)
+    assert document.metadata == {"brat": ["#1\tAnnotatorNotes T2\tsure of E1?", "N1\tReference T5 W:Q1\tpaid"]}
+    assert problems.remarks["line that is no entity, relation, attribute or equivalence, kept as it is"] == 2
+
+
+def test_read_says_what_events_with_one_trigger_lose(tmp_path: Path) -> None:
+    document, problems = read_pair(tmp_path, TEXT, EVENTS + "E3\tGet:T2 Buyer:T1 Theme3:T5\n")
+    assert ends(document)[-1] == ("T2", "Theme", "T5")
+    assert len(ends(document)) == 5
+    assert problems.remarks == {
+        "event read as its trigger (--from brat-no-events keeps events as lines instead)": 3,
+        "argument of an event read as a relation from the trigger": 5,
+        "argument that stands twice at one trigger, read once": 1,
+        "event with the trigger of another one: which arguments go together is lost": 1,
+        "event of another type than its trigger, which is the one that was read": 1,
+    }
+
+
+def test_read_keeps_a_role_that_is_only_a_number(tmp_path: Path) -> None:
+    document, _ = read_pair(tmp_path, TEXT, EVENTS + "E9\tPay:T5 2:T1\n")
+    assert ends(document)[-1] == ("T5", "2", "T1")
+
+
+def test_format_without_events_keeps_them_and_what_hangs_on_them(tmp_path: Path) -> None:
+    lines = f"{EVENTS}R1\tNext Arg1:E1 Arg2:E2\nA1\tNegation E1\n*\tEquiv E1 E2\n"
+    document, _ = read_pair(tmp_path / "a", TEXT, lines, WITHOUT_EVENTS)
+    assert document.annotation.relations == ()
+    assert document.attributes == ()
+    assert write(tmp_path / "b", document, format=WITHOUT_EVENTS)["d.ann"] == lines
+    assert not WITHOUT_EVENTS.recognise(tmp_path / "a")
+    # Written with events, these lines would become relations; they go where they are left alone.
+    assert written_and_read(tmp_path / "c", document) == [document]
 
 
 def test_read_takes_roles_by_name_else_by_order(tmp_path: Path) -> None:
@@ -268,18 +341,22 @@ def test_read_reports_a_path_that_is_no_folder(tmp_path: Path) -> None:
             ["d.ann:2, T1: found the id T1 again; expected ids that differ"],
         ),
         (
-            "T1\tOrg 0 4\tSony\nR1\tBuys Arg1:T1 Arg2:E1\nE1\tBuy:T1\n",
+            "T1\tOrg 0 4\tSony\nR1\tBuys Arg1:T1 Arg2:E1\nE1\tBuy:T9\nE2\tBuy:T1 Buyer:E3\nE2\tBuy:T1\n",
             [
-                "d.ann:2, R1: found E1, an event; expected the id of a text-bound annotation (T1, T2, …) of this file",
+                "d.ann:3, E1: found the trigger T9, which is not in this file; "
+                "expected the id of its trigger (T1, T2, …)",
+                "d.ann:4, E2: found E3, which is not in this file; "
+                "expected the id of an entity or event (T1, E1, …) of this file",
+                "d.ann:5, E2: found the id E2 again; expected ids that differ",
             ],
         ),
         (
             "T1\tOrg 0 4\tSony\nR1\tBuys Arg1:T1 Arg2:T9\n*\tEquiv T1 T8\nA1\tNegation T7\n",
             [
                 "d.ann:2, R1: found T9, which is not in this file; "
-                "expected the id of a text-bound annotation (T1, T2, …) of this file",
+                "expected the id of an entity or event (T1, E1, …) of this file",
                 "d.ann:3: found T8, which is not in this file; "
-                "expected the id of a text-bound annotation (T1, T2, …) of this file",
+                "expected the id of an entity or event (T1, E1, …) of this file",
                 "d.ann:4, A1: found T7, which is not in this file; expected the id of an entity, relation or event",
             ],
         ),
@@ -317,6 +394,12 @@ def test_read_reports_what_is_wrong_with_a_line(tmp_path: Path, lines: str, expe
         "R1\tBuys Arg1:T0 Arg2:T0 Arg3:T0",
         "R1\tBuys :T0 Arg2:T0",
         "R1\tBuys Arg1: Arg2:T0",
+        "E1\t",
+        "E1\tBuy",
+        "E1\tBuy:",
+        "E1\tBuy:T0 Buyer",
+        "E1\tBuy:T0 :T0",
+        "Ex\tBuy:T0",
         "A1\tNegation",
         "A1\t",
         "A1",
@@ -446,7 +529,7 @@ def test_write_makes_the_exact_files(tmp_path: Path) -> None:
         attributes=(Attribute(sony, "Negation"), Attribute(relation, "Sure", "very much")),
         metadata={"brat": ["E1\tBuy:T1 Buyer:T3", "A1\tNegation E1", "#1\tAnnotatorNotes T3\tsure"], "year": 1989},
     )
-    assert write(tmp_path, document) == {
+    assert write(tmp_path, document, format=WITHOUT_EVENTS) == {
         "news/abc#3.txt": text,
         "news/abc#3.ann": (
             "T3\tOrg 0 4\tSony\n"
@@ -464,7 +547,8 @@ def test_write_makes_the_exact_files(tmp_path: Path) -> None:
         ),
         "news/abc#3.metadata.json": '{"year": 1989}\n',
     }
-    assert written_and_read(tmp_path, document) == [document]
+    for format in (FORMAT, WITHOUT_EVENTS):
+        assert written_and_read(tmp_path / format.name, document, format=format) == [document]
 
 
 def test_write_keeps_what_brat_wrote(tmp_path: Path) -> None:
@@ -472,8 +556,8 @@ def test_write_keeps_what_brat_wrote(tmp_path: Path) -> None:
         "T1\tOrg 0 4\tSony\nT2\tBuy 5 11\tbought\nT3\tOrg 12 20;33 41\tColumbia Pictures\nR1\tOwns Arg1:T1 Arg2:T3\n"
         "A1\tNegation T1\n*\tEquiv T1 T3\nE1\tBuy:T2 Buyer:T1\n#1\tAnnotatorNotes R1\twhy?\n"
     )
-    document, _ = read_pair(tmp_path / "a", TEXT, lines)
-    assert write(tmp_path / "b", document) == {"d.txt": TEXT, "d.ann": lines}
+    document, _ = read_pair(tmp_path / "a", TEXT, lines, WITHOUT_EVENTS)
+    assert write(tmp_path / "b", document, format=WITHOUT_EVENTS) == {"d.txt": TEXT, "d.ann": lines}
 
 
 def test_write_has_every_mention_end_and_begin_on_a_line_as_brat_must(tmp_path: Path) -> None:
@@ -683,8 +767,9 @@ def test_write_makes_an_empty_folder_of_no_documents(tmp_path: Path) -> None:
 )
 def test_write_puts_what_are_no_lines_of_brat_with_the_other_metadata(tmp_path: Path, lines: object) -> None:
     document = Document("d", "x", metadata={"brat": lines})
-    assert write(tmp_path, document)["d.ann"] == ""
-    assert written_and_read(tmp_path, document) == [document]
+    for format in (FORMAT, WITHOUT_EVENTS):
+        assert write(tmp_path, document, format=format)["d.ann"] == ""
+        assert written_and_read(tmp_path, document, format=format) == [document]
 
 
 def test_companion_lists_types_and_arguments() -> None:
@@ -741,7 +826,9 @@ def documents(draw: st.DrawFn) -> Document:
         clusters = draw(
             st.lists(st.lists(mention.map(lambda m: m.span), min_size=1, max_size=3).map(tuple), max_size=2)
         )
-    lines = st.sampled_from(["E1\tB:T1 x:T2", "#1\tNotes T1\t🙂", "N1\tRef T1 a:b", "A1\tNo E1", "*\tEquiv E1 E2"])
+    lines = st.sampled_from(
+        ["E1\tB:T1 x:T2", "R9\tN a:E1 b:T1", "#1\tNotes T1\t🙂", "N1\tRef T1 a:b", "A1\tNo E1", "*\tEquiv E1 E2"]
+    )
     metadata = draw(st.dictionaries(st.text(max_size=4), JSON, max_size=2))
     if draw(st.booleans()):
         metadata["brat"] = draw(st.lists(lines, min_size=1, max_size=3) | JSON)
@@ -756,10 +843,13 @@ def documents(draw: st.DrawFn) -> Document:
 
 
 @settings(deadline=None)
-@given(st.lists(documents(), max_size=2, unique_by=lambda document: document.id))
-def test_written_documents_read_back_equal(written: list[Document]) -> None:
+@given(
+    st.lists(documents(), max_size=2, unique_by=lambda document: document.id),
+    st.sampled_from([FORMAT, WITHOUT_EVENTS]),
+)
+def test_written_documents_read_back_equal(written: list[Document], format: Format) -> None:
     with tempfile.TemporaryDirectory() as path:
-        found = written_and_read(Path(path), *written)
+        found = written_and_read(Path(path), *written, format=format)
         assert {document.id: document for document in found} == {document.id: document for document in written}
         assert len(found) == len(written)
         names = [file.relative_to(path).as_posix() for file in Path(path).rglob("*")]
@@ -768,7 +858,8 @@ def test_written_documents_read_back_equal(written: list[Document]) -> None:
 
 SEEDS = (
     b"T1\tOrg 0 4\tSony\nT2\tOrg 12 20;33 41\tColumbia Pictures\nR1\tBuys Arg1:T1 Arg2:T2\nA1\tNo T1 x\nM1\tYes R1\n"
-    b"*\tEquiv T1 T2\nE1\tBuy:T2 Buyer:T1\nA2\tNo E1\n#1\tAnnotatorNotes T1\tsure\nN1\tRef T1 W:Q1\tSony\n"
+    b"*\tEquiv T1 T2\nE1\tBuy:T2 Buyer:T1\nE2\tBuy:T2 Buyer2:E1\nR2\tIs Arg1:E1 Arg2:E2\nA2\tNo E1\n"
+    b"#1\tAnnotatorNotes T1\tsure\nN1\tRef T1 W:Q1\tSony\n"
 )
 
 
@@ -789,18 +880,21 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     st.binary(max_size=60) | damaged(TEXT.encode()),
     st.binary(max_size=60) | damaged(SEEDS),
     st.none() | st.binary(max_size=10) | damaged(b'{"a": [1, {"b": null}]}'),
+    st.sampled_from([FORMAT, WITHOUT_EVENTS]),
 )
-def test_read_makes_a_document_or_a_problem_of_anything(text: bytes, lines: bytes, extra: bytes | None) -> None:
+def test_read_makes_a_document_or_a_problem_of_anything(
+    text: bytes, lines: bytes, extra: bytes | None, format: Format
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         files: dict[str, str | bytes] = {"d.txt": text, "d.ann": lines}
         if extra is not None:
             files["d.metadata.json"] = extra
         path = folder(Path(name), files)
         assert FORMAT.recognise(path)
-        found, problems = read(path)
+        found, problems = read(path, format)
         assert bool(found) != bool(problems.count)
         if found:
-            assert written_and_read(Path(name) / "again", *found) == found
+            assert written_and_read(Path(name) / "again", *found, format=format) == found
 
 
 def test_read_takes_a_line_of_a_megabyte(tmp_path: Path) -> None:

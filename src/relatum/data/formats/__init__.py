@@ -27,6 +27,7 @@ FORMATS: dict[str, Format] = {
         table_sequence.FORMAT,
         scierc.FORMAT,
         brat.FORMAT,
+        brat.WITHOUT_EVENTS,
         label_studio.FORMAT,
         corp.FORMAT,
         docbin.FORMAT,

@@ -7,12 +7,19 @@ brat keeps each piece of a mention on one line of the text, so a mention that ru
 as pieces around the break. Such pieces are read as one mention again; a mention that truly has two pieces with only a
 line break and white space between them cannot be told from it.
 
-Lines other than entities, relations, attributes of these and equivalences of entities (events, normalizations, notes)
-are kept as they are in the metadata, under `brat`; ids stay as they are, so that such lines still find what they are
-about. All other metadata goes to a third file, `.metadata.json`.
+An event becomes its trigger, which is an entity, and a relation from the trigger to each argument, with the role as its
+label and without the number that brat puts behind a role that comes twice. An event that is an argument, or has a
+relation, an attribute, an equivalence or a note, stands there as its trigger. `brat-no-events` keeps events, and what
+hangs on them, as lines.
+
+Lines of other kinds (normalizations, notes) are kept as they are in the metadata, under `brat`; ids stay as they are,
+so that such lines still find what they are about. All other metadata goes to a third file, `.metadata.json`.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
 
 from relatum.data.formats.base import Format, Holds
 from relatum.data.formats.brat.reading import read, recognise
@@ -24,8 +31,18 @@ FORMAT = Format(
     suffix="",
     holds=Holds(ids=True, words=False, text=True, discontinuous=True, clusters=True, attributes=True, metadata=True),
     recognise=recognise,
-    read=read,
-    write=write,
+    read=partial(read, with_events=True),
+    write=partial(write, with_events=True),
     companion=annotation_conf,
-    check=check,
+    check=partial(check, with_events=True),
+)
+
+WITHOUT_EVENTS = replace(
+    FORMAT,
+    name="brat-no-events",
+    title="brat standoff folder without events",
+    recognise=lambda _: False,  # a folder is never taken for this one unless it is named
+    read=partial(read, with_events=False),
+    write=partial(write, with_events=False),
+    check=partial(check, with_events=False),
 )

@@ -6,6 +6,7 @@ import codecs
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,11 @@ from relatum.types import Annotation, Attribute, Document, Entity, Relation, Spa
 _LOOKED_AT = 10_000
 """How many files of a folder are looked at to find one that ends in .ann."""
 
-_ID = re.compile(r"[TRAM][0-9]+\S*")
+_ID = re.compile(r"[TRAME][0-9]+\S*")
+_NUMBER = re.compile(r"(?<=.)[0-9]+\Z")
+"""The number that brat puts behind a role when an event has several arguments in it: Theme2."""
+_ABOUT = re.compile(r"(?P<kind>\S+\t\S+ +)(?P<target>\S+)")
+"""The start of a note or reference, as far as the id of what it is about."""
 _NUMBERS = "-?[0-9]{1,15} -?[0-9]{1,15}"
 _MENTION = re.compile(rf"(\S+) ({_NUMBERS}(?:;{_NUMBERS})*) *")
 _BLANKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
@@ -40,7 +45,8 @@ def _files(folder: Path) -> Iterator[str]:
             yield (Path(place) / name).relative_to(folder).as_posix()
 
 
-def read(path: Path, problems: Problems) -> Iterator[Document]:
+def read(path: Path, problems: Problems, *, with_events: bool) -> Iterator[Document]:
+    """Read a folder, with events as relations, or with events and what hangs on them as lines in the metadata."""
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         problems.add(Problem(str(path), found, "a folder of .txt files, each with an .ann file beside it"))
@@ -49,7 +55,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
     files = set(_files(path))
     names = {file[:-4] for file in files if file.endswith((".txt", ".ann"))}
     for name in sorted(names, key=natural_order):
-        document = _read_document(path, name, f"{name}.metadata.json" in files, problems)
+        document = _read_document(path, name, f"{name}.metadata.json" in files, problems, with_events)
         if document is None:
             continue
         first = seen.setdefault(document.id, name)
@@ -60,7 +66,9 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
             problems.add(Problem(f"{path / name}.txt", found, "ids that differ"))
 
 
-def _read_document(folder: Path, name: str, has_metadata: bool, problems: Problems) -> Document | None:
+def _read_document(
+    folder: Path, name: str, has_metadata: bool, problems: Problems, with_events: bool
+) -> Document | None:
     txt, ann, extra = (folder / f"{name}{suffix}" for suffix in (".txt", ".ann", ".metadata.json"))
     if not is_unicode(name) or name.endswith("/") or not name:
         path = os.fsencode(txt).decode(errors="replace")
@@ -79,7 +87,7 @@ def _read_document(folder: Path, name: str, has_metadata: bool, problems: Proble
         return None
     if text is None or lines is None or metadata is None:
         return None
-    reading = _best_reading(text, has_mark, lines)
+    reading = _best_reading(text, has_mark, lines, with_events)
     if reading.bad:
         lines_of_bad = sorted(reading.bad.items())
         problems.add(*(Problem(str(ann), bad.found, bad.expected, line, field=bad.field) for line, bad in lines_of_bad))
@@ -104,38 +112,50 @@ def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
         return None
 
 
-def _best_reading(text: str, has_mark: bool, lines: str) -> _Reading:
+def _best_reading(text: str, has_mark: bool, lines: str, with_events: bool) -> _Reading:
     """The annotation with its offsets counted so that the mentions' texts fit; the plain count where none does so.
 
     Tools that read text with universal newlines count CRLF as one character, and brat counts a byte-order mark.
     """
     numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(lines.split("\n"), 1) if line.strip()]
-    order = {"T": 0, "R": 1}  # mentions and relations before what hangs on them
-    numbered.sort(key=lambda item: order.get(item[1][0], 2))
+    order = {"T": 0, "E": 1, "R": 2}  # mentions, events and relations before what hangs on them
+    numbered.sort(key=lambda item: 3 if is_kept(item[1], with_events) else order.get(item[1][0], 3))
     texts = [text, text.replace("\r\n", "\n")] if "\r\n" in text else [text]
     tried = []
     for shift in (0, 1) if has_mark else (0,):
         for counted in texts:
-            reading = _Reading(counted, shift, is_changed=counted is not text)
+            reading = _Reading(counted, shift, with_events, is_changed=counted is not text)
             for number, line in numbered:
                 reading.add(number, line)
+            reading.add_arguments()
             if reading.fits:
                 return reading
             tried.append(reading)
     return tried[0]
 
 
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An event: its line, its trigger, and the role and id of each argument."""
+
+    line: int
+    trigger: Entity
+    arguments: tuple[tuple[str, str], ...]
+
+
 class _Reading:
     """What the lines of an .ann file say about a text, and what is wrong with them."""
 
-    def __init__(self, text: str, shift: int, is_changed: bool) -> None:
-        self.text, self.shift, self.is_changed = text, shift, is_changed
+    def __init__(self, text: str, shift: int, with_events: bool, is_changed: bool) -> None:
+        self.text, self.shift, self.with_events, self.is_changed = text, shift, with_events, is_changed
         self.entities: dict[str, Entity] = {}
+        self.events: dict[str, _Event] = {}
+        self.arguments: dict[Relation, None] = {}
         self.relations: dict[str, Relation] = {}
         self.attributes: dict[str, Attribute] = {}
         self.clusters: list[tuple[Span, ...]] = []
         self.kept: list[str] = []
-        self.n_shared = self.n_rearranged = self.n_other_roles = self.n_rests = 0
+        self.n_shared = self.n_rearranged = self.n_other_roles = self.n_rests = self.n_other_types = 0
         self.fits = True
         self.bad: dict[int, BadRecord] = {}
 
@@ -143,14 +163,22 @@ class _Reading:
         return Document(
             id,
             self.text,
-            Annotation(tuple(self.entities.values()), tuple(self.relations.values())),
+            Annotation(tuple(self.entities.values()), (*self.relations.values(), *self.arguments)),
             clusters=tuple(self.clusters),
             attributes=tuple(self.attributes.values()),
             metadata=metadata | ({"brat": self.kept} if self.kept else {}),
         )
 
     def remarks(self) -> dict[str, int]:
+        triggers = [event.trigger.id for event in self.events.values()]
+        n_arguments = sum(len(event.arguments) for event in self.events.values())
         return {
+            "event read as its trigger (--from brat-no-events keeps events as lines instead)": len(self.events),
+            "argument of an event read as a relation from the trigger": len(self.arguments),
+            "argument that stands twice at one trigger, read once": n_arguments - len(self.arguments),
+            "event with the trigger of another one: which arguments go together is lost": len(triggers)
+            - len(set(triggers)),
+            "event of another type than its trigger, which is the one that was read": self.n_other_types,
             "text whose offsets count CRLF as one character: its line ends were read as LF": int(self.is_changed),
             "text whose offsets count the byte-order mark as a character": self.shift,
             "mention whose pieces were joined over a line break or put in order": self.n_rearranged,
@@ -163,13 +191,13 @@ class _Reading:
     def add(self, number: int, line: str) -> None:
         id, tab, data = line.partition("\t")
         try:
-            if is_kept(line):
-                self.kept.append(line)
+            if is_kept(line, self.with_events):
+                self.kept.append(self._without_event(line))
             elif not tab:
                 raise BadRecord(show(line), "an id, a tab and an annotation")
             elif id != "*" and not _ID.fullmatch(id):
                 raise BadRecord(show(id), "an id such as T1, R1 or A1")
-            elif id in self.entities or id in self.relations or id in self.attributes:
+            elif any(id in known for known in (self.entities, self.events, self.relations, self.attributes)):
                 raise BadRecord(f"the id {id} again", "ids that differ", id)
             elif id.startswith("T"):
                 self._add_entity(id, data)
@@ -180,6 +208,8 @@ class _Reading:
                     self._add_equivalence(data)
                 elif id.startswith("R"):
                     self._add_relation(id, data)
+                elif id.startswith("E"):
+                    self._add_event(number, id, data)
                 else:
                     self._add_attribute(id, data)
         except BadRecord as bad:
@@ -189,6 +219,8 @@ class _Reading:
             if id.startswith("T"):
                 self.fits = False
                 self.entities.setdefault(id, stand_in)
+            elif id.startswith("E"):
+                self.events.setdefault(id, _Event(number, stand_in, ()))
             elif id.startswith("R"):
                 self.relations.setdefault(id, Relation(stand_in, stand_in, "?"))
 
@@ -229,17 +261,49 @@ class _Reading:
         head, tail = (self._mention(ends[role], id) for role in roles)
         self.relations[id] = Relation(head, tail, label, id=id)
 
+    def _add_event(self, number: int, id: str, data: str) -> None:
+        """Remember an event; its arguments may be events that come later."""
+        pairs = [(role, target) for role, _, target in (word.partition(":") for word in data.split())]
+        if not pairs or not all(role and target for role, target in pairs):
+            raise BadRecord(show(data), "TYPE:TRIGGER and ROLE:ID for each argument", id)
+        (label, trigger), *arguments = pairs
+        if trigger not in self.entities:
+            raise BadRecord(
+                f"the trigger {trigger}, which is not in this file", "the id of its trigger (T1, T2, …)", id
+            )
+        self.events[id] = _Event(number, self.entities[trigger], tuple(arguments))
+        self.n_other_types += self.entities[trigger].label != label
+
+    def add_arguments(self) -> None:
+        """Make relations of the arguments of all events."""
+        for id, event in self.events.items():
+            try:
+                for role, target in event.arguments:
+                    relation = Relation(event.trigger, self._mention(target, id), _NUMBER.sub("", role))
+                    self.arguments[relation] = None
+            except BadRecord as bad:
+                self.bad[event.line] = bad
+
+    def _without_event(self, line: str) -> str:
+        """Make a note or a reference that is about an event be about its trigger."""
+        found = _ABOUT.match(line)
+        event = self.events.get(found["target"]) if found else None
+        return line if found is None or event is None else f"{found['kind']}{event.trigger.id}{line[found.end() :]}"
+
     def _mention(self, target: str, id: str | None) -> Entity:
+        if target in self.events:
+            return self.events[target].trigger
         if target not in self.entities:
-            found = f"{target}, an event" if target.startswith("E") else f"{target}, which is not in this file"
-            raise BadRecord(found, "the id of a text-bound annotation (T1, T2, …) of this file", id)
+            known = "entity or event (T1, E1, …)" if self.with_events else "entity (T1, T2, …)"
+            raise BadRecord(f"{target}, which is not in this file", f"the id of an {known} of this file", id)
         return self.entities[target]
 
     def _add_attribute(self, id: str, data: str) -> None:
         name, *rest = data.split(" ", 2)
         if not name or not rest:
             raise BadRecord(show(data), "NAME ID or NAME ID VALUE", id)
-        target = self.entities.get(rest[0]) or self.relations.get(rest[0])
+        event = self.events.get(rest[0])
+        target = event.trigger if event else self.entities.get(rest[0]) or self.relations.get(rest[0])
         if target is None:
             raise BadRecord(f"{rest[0]}, which is not in this file", "the id of an entity, relation or event", id)
         self.attributes[id] = Attribute(target, name, rest[1] if rest[1:] and rest[1].strip() else None, id)
@@ -254,14 +318,21 @@ class _Reading:
         self.clusters.append(tuple(mention.span for mention in mentions))
 
 
-def is_kept(line: str) -> bool:
-    """Whether a line is carried along as it is: a note, an event, what hangs on an event, or of a kind unknown here."""
+def is_kept(line: str, with_events: bool) -> bool:
+    """True for a line that is carried along as it is: a note, or one of an unknown kind.
+
+    Unless events are read, so are events and what hangs on them.
+    """
     id, tab, data = line.partition("\t")
     words = data.partition("\t")[0].split()
     if id == "*":
-        return words[:1] != ["Equiv"] or any(member.startswith("E") for member in words[1:])
+        return words[:1] != ["Equiv"] or (not with_events and any(member.startswith("E") for member in words[1:]))
     if id.startswith(("A", "M")):
-        return len(words) > 1 and words[1].startswith("E")
+        return not with_events and len(words) > 1 and words[1].startswith("E")
+    if id.startswith("R"):
+        return not with_events and any(argument.partition(":")[2].startswith("E") for argument in words[1:])
+    if with_events and id.startswith("E"):
+        return False
     return id.startswith("#") or (bool(tab) and id.split() == [id] and not id.startswith(("T", "R", "\ufeff")))
 
 

@@ -21,21 +21,21 @@ _LONGEST = 255
 """How many bytes the name of a file or folder may have almost everywhere."""
 
 
-def check(document: Document) -> None:
+def check(document: Document, *, with_events: bool) -> None:
     """Raise `BadRecord` for what brat cannot hold, whatever the other documents are."""
-    suffix = max(_files(document), key=len)
+    suffix = max(_files(document, with_events), key=len)
     name = FileNames().of(document.id) + suffix
     width = max(len(part.encode()) for part in name.split("/"))
     if width > _LONGEST:
         raise BadRecord(f"an id that makes a file name of {width} bytes", f"{_LONGEST} at most; shorten the id")
 
 
-def write(path: Path, documents: Iterable[Document]) -> None:
+def write(path: Path, documents: Iterable[Document], *, with_events: bool) -> None:
     path.mkdir(parents=True, exist_ok=True)
     names = FileNames()
     for document in documents:
         try:
-            files = _files(document)
+            files = _files(document, with_events)
             place = path / names.of(document.id)
             place.parent.mkdir(parents=True, exist_ok=True)
             for suffix, content in files.items():
@@ -50,9 +50,9 @@ def write(path: Path, documents: Iterable[Document]) -> None:
             ) from None
 
 
-def _files(document: Document) -> dict[str, bytes]:
+def _files(document: Document, with_events: bool) -> dict[str, bytes]:
     """The contents of a document's files by suffix; `BadRecord` says what brat cannot hold."""
-    kept = _kept_lines(document.metadata)
+    kept = _kept_lines(document.metadata, with_events)
     metadata = {key: value for key, value in document.metadata.items() if key != "brat" or not kept}
     # A mark of its own keeps the reader from taking the text's first character for one.
     mark = "\ufeff" if document.text.startswith("\ufeff") else ""
@@ -96,12 +96,16 @@ def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
     yield from kept
 
 
-def _kept_lines(metadata: Mapping[str, object]) -> list[str]:
+def _kept_lines(metadata: Mapping[str, object], with_events: bool) -> list[str]:
     """The lines under `brat`; none where these are not lines that a reader would keep."""
     lines = metadata.get("brat")
-    if isinstance(lines, list) and all(isinstance(one, str) and is_kept(one) and not has_break(one) for one in lines):
+    if isinstance(lines, list) and all(isinstance(line, str) and _can_keep(line, with_events) for line in lines):
         return lines
     return []
+
+
+def _can_keep(line: str, with_events: bool) -> bool:
+    return is_kept(line, with_events) and not has_break(line)
 
 
 _Item: TypeAlias = Entity | Relation | Attribute
