@@ -84,12 +84,14 @@ class Running:
         token: str | None = None,
         host: str = "127.0.0.1",
         hosts: frozenset[str] | None = None,
+        max_connections: int | None = None,
     ) -> None:
         self.model = ServedModel("small", extractor, limits, n_readers=2)
         self.listener = bind(host, 0)
         self.listener.listen()
         self.port: int = self.listener.getsockname()[1]
-        self.server = Server(make_app([self.model], limits, token, hosts=hosts), limits.max_seconds)
+        app = make_app([self.model], limits, token, hosts=hosts)
+        self.server = Server(app, limits.max_seconds, max_connections)
         self.thread = Thread(target=self.server.run, args=([self.listener],), daemon=True)
         self.thread.start()
 
@@ -107,9 +109,14 @@ def serve(extractor: Extractor) -> Iterator[Serve]:
     running: list[Running] = []
 
     def start(
-        token: str | None = None, host: str = "127.0.0.1", hosts: frozenset[str] | None = None, **limits: float
+        token: str | None = None,
+        host: str = "127.0.0.1",
+        hosts: frozenset[str] | None = None,
+        max_connections: int | None = None,
+        **limits: float,
     ) -> Running:
-        running.append(Running(extractor, Limits(**limits), token, host, hosts))  # type: ignore[arg-type]
+        given = Limits(**limits)  # type: ignore[arg-type]
+        running.append(Running(extractor, given, token, host, hosts, max_connections))
         return running[-1]
 
     yield start
