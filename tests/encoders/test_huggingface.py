@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from relatum.config import EncoderConfig
+from relatum.encoders import pieces
 from relatum.encoders.base import EncoderOutput, Features
 from relatum.encoders.hashing import files_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
@@ -172,6 +174,23 @@ def test_a_model_without_attention_between_all_pieces_is_read_without_maps(make_
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1))
     encoder = HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1), want_maps=False)
     assert encoder.encode(SENTENCES).vectors.shape == (3, 5, 16)
+
+
+def test_pieces_of_long_words_are_forgotten_before_they_fill_the_memory(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "CACHE_BYTES", 200_000)
+    tokenizer = PieceTokenizer.load(make_model("roberta"))
+    words = ["ab" * (500 + number) for number in range(40)]
+    cut = [tokenizer.cut(word) for word in words]
+    assert 0 < tokenizer.n_cached_bytes <= 200_000
+    assert 0 < len(tokenizer._cuts) < len(words), "not all of them have room"
+    assert [tokenizer.cut(word) for word in words] == cut
+    assert [PieceTokenizer.load(make_model("roberta")).cut(word) for word in words] == cut
+    huge = "ab" * 10_000
+    assert len(tokenizer.cut(huge)) > 5_000
+    assert huge not in tokenizer._cuts, "one that has no room at all is cut all the same"
+    assert pickle.loads(pickle.dumps(tokenizer)).cut(words[0]) == cut[0]
 
 
 def test_words_of_a_byte_level_tokenizer_are_read_as_after_a_space(make_model: MakeModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -68,6 +69,20 @@ def test_more_words_than_there_was_room_for_keep_their_vectors() -> None:
         reader.ask(known, words[start : start + 100])
     assert reader.ask(known, words) == of(*range(1, 1501))
     assert reader.read == []
+
+
+def test_long_words_are_forgotten_before_they_fill_the_memory() -> None:
+    known, reader = KnownWords(max_bytes=10_000), Reader()
+    most = 0
+    for number in range(50):
+        assert reader.ask(known, ["a" * (1000 + number), "b" * (500 + number)]) == of(1000 + number, 500 + number)
+        most = max(most, sum(map(sys.getsizeof, known._rows)))
+    assert 5_000 < most <= 10_000 + sys.getsizeof("")
+    assert reader.ask(known, ["c" * 20_000]) == of(20_000), "one that has no room at all is read all the same"
+    assert len(known) == 1
+    reader.ask(known, ["a"])
+    assert len(known) == 1
+    assert deepcopy(known)._max_bytes == 10_000
 
 
 def test_all_others_are_forgotten_where_a_batch_has_no_room() -> None:

@@ -97,7 +97,7 @@ def test_each_request_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asks, idles, takes_nothing = (FakeConnection() for _ in range(3))
     connections = Connections([asks, idles, takes_nothing], 10, 3)
     takes_nothing.cycle = SimpleNamespace(response_complete=False)
-    closed_at = {}
+    closed_at: dict[str, int] = {}
     for second in range(50):
         now = 100.0 + second
         if second % 8 == 0:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from sys import getsizeof
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -18,7 +19,10 @@ from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
 from relatum.files import read_bytes
 
-_CACHED_WORDS = 100_000
+CACHE_BYTES = 16 * 2**20
+"""The most memory for words that come again and their pieces: room for some 80,000 ordinary words."""
+_PIECE_BYTES = 32
+"""Of the number of a piece in memory."""
 
 CODE_CURE = (
     "this encoder brings Python code of its own (auto_map in its JSON files), and relatum never runs code that comes "
@@ -47,14 +51,16 @@ class PieceTokenizer:
         self._space = " " if _marks_spaces(json.loads(tokenizer.to_str()).get("pre_tokenizer")) else ""
         self.prefix, self.suffix = self._specials()
         self._unknown = self._unknown_piece()
-        self.cut = lru_cache(_CACHED_WORDS)(self._cut)
+        self._lock = Lock()
+        self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "cut"}  # a cache cannot be pickled
+        return {name: value for name, value in self.__dict__.items() if name not in ("_cuts", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.cut = lru_cache(_CACHED_WORDS)(self._cut)
+        self._lock = Lock()
+        self._forget()
 
     @classmethod
     def load(cls, folder: Path) -> PieceTokenizer:
@@ -68,8 +74,28 @@ class PieceTokenizer:
             raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
         return cls(tokenizer, folder)
 
+    def cut(self, word: Word) -> tuple[int, ...]:
+        """Cut a word into pieces: at least one, the unknown piece where nothing is left of the word.
+
+        Words are remembered with their pieces; when there is no room for another, all are forgotten.
+        """
+        pieces = self._cuts.get(word)
+        if pieces is None:
+            pieces = self._cut(word)
+            n_bytes = getsizeof(word) + getsizeof(pieces) + _PIECE_BYTES * len(pieces)
+            with self._lock:
+                if self.n_cached_bytes + n_bytes > CACHE_BYTES:
+                    self._forget()
+                if n_bytes <= CACHE_BYTES:
+                    self._cuts[word] = pieces
+                    self.n_cached_bytes += n_bytes
+        return pieces
+
+    def _forget(self) -> None:
+        self._cuts: dict[Word, tuple[int, ...]] = {}
+        self.n_cached_bytes = 0
+
     def _cut(self, word: Word) -> tuple[int, ...]:
-        """The pieces of a word: at least one, the unknown piece where nothing is left of the word."""
         if word is None:
             return (self._mask_piece(),)
         word = word.encode(errors="replace").decode()  # half a surrogate pair is not Unicode, and breaks the library

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 from threading import Lock
 from weakref import WeakSet
 
@@ -14,6 +15,8 @@ from relatum.kernels.network.cpu import states_of
 
 LIMIT = 50_000
 """How many words are kept."""
+MAX_BYTES = 16 * 2**20
+"""The most memory for the words themselves, which may be long; their vectors are all of one size."""
 _FIRST_ROWS = 1024
 
 Read = Callable[[Sequence[str], Tensor, int], None]
@@ -24,15 +27,16 @@ class KnownWords:
     """What a network says of words one by one, for as long as its weights are the same.
 
     The vectors are rows of one tensor where the weights are; row 0 is zero, and that of no characters. When there is no
-    room for the words of a batch, all others are forgotten. Several threads may ask at once: rows that have been handed
-    out are never written again.
+    room for the words of a batch, in number or in bytes, all others are forgotten. Several threads may ask at once:
+    rows that have been handed out are never written again.
 
     Weights are seen to change where they are moved, or written to in a way that autograd knows of. A recorded CUDA
     graph is not such a way, so that a network in training is not to be asked through this.
     """
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = LIMIT, max_bytes: int = MAX_BYTES) -> None:
+        self._limit, self._max_bytes = limit, max_bytes
+        self._n_bytes = 0
         self._lock = Lock()
         self._rows: dict[str, int] = {}
         self._vectors: Tensor | None = None
@@ -44,8 +48,8 @@ class KnownWords:
         """Take a new lock in a forked child, where the thread that held the old one does not exist."""
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[KnownWords], tuple[int]]:
-        return KnownWords, (self._limit,)  # a copy is of another network, and a lock cannot be copied
+    def __reduce__(self) -> tuple[type[KnownWords], tuple[int, int]]:
+        return KnownWords, (self._limit, self._max_bytes)  # a copy is of another network, and a lock cannot be copied
 
     def __len__(self) -> int:
         return max(0, len(self._rows) - 1)
@@ -59,21 +63,24 @@ class KnownWords:
             if self._vectors is None or self._states is None or states_of(weights) != self._states:
                 self._forget(weights)
             new = self._new(words)
-            if new and len(self) + len(new) > self._limit:
+            n_bytes = sum(map(getsizeof, new))
+            if new and (len(self) + len(new) > self._limit or self._n_bytes + n_bytes > self._max_bytes):
                 self._forget(weights)
                 new = self._new(words)
+                n_bytes = sum(map(getsizeof, new))
             n_rows = len(self._rows)
             table = self._make_room(n_rows + len(new), weights[0], width)
             if new:
                 read(new, table, n_rows)
                 self._rows.update(zip(new, range(n_rows, n_rows + len(new)), strict=True))
+                self._n_bytes += n_bytes
             return table, list(map(self._rows.__getitem__, words))
 
     def _new(self, words: Sequence[str]) -> list[str]:
         return [word for word in dict.fromkeys(words) if word not in self._rows]
 
     def _forget(self, weights: Sequence[Tensor]) -> None:
-        self._rows, self._vectors = {"": 0}, None
+        self._rows, self._vectors, self._n_bytes = {"": 0}, None, 0
         self._states = states_of(weights)
         self._held = [weight.detach() for weight in weights]  # so that no others come to lie where they do
 

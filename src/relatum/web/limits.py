@@ -38,7 +38,7 @@ class Limits:
     max_sentences: int = 1000
     """Of all texts of a request."""
     max_seconds: float = 30.0
-    """For a request, from its first byte to its answer."""
+    """For the header of a request, then for its body, and then for the answer."""
     max_waiting: int = 4000
     """Sentences that wait for a model; as many requests may be under way at once."""
     max_words: int = 200
