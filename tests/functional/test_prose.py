@@ -1,0 +1,219 @@
+"""The prose of tests/prose, and what the shipped models find in it: a set that no model is trained on."""
+
+import json
+import re
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from benchmarks.prose import FOLDER, MODELS, TOGETHER, Row, main, measure, read, tags
+
+from relatum.data.splitting import make_splitter
+from relatum.extractor.extractor import Extractor
+from relatum.types import Document, Entity
+
+FILES = ("news", "drugs", "neutral")
+ENTITY_TYPES = {
+    "news": {"Peop", "Org", "Loc", "Other"},
+    "drugs": {"Drug", "Adverse-Effect"},
+    "neutral": set[str](),
+}
+DIRECTIONS = {
+    "Work_For": ("Peop", "Org"),
+    "Kill": ("Peop", "Peop"),
+    "OrgBased_In": ("Org", "Loc"),
+    "Live_In": ("Peop", "Loc"),
+    "Located_In": ("Loc", "Loc"),
+    "Adverse-Effect": ("Adverse-Effect", "Drug"),
+}
+"""The types of head and tail of each relation."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The figures of results/prose.json at one threshold, in whole per cent, rounded so that they pass."""
+
+    threshold: float
+    entities: tuple[int, int, int]
+    """The least precision, recall and F1."""
+    relations: tuple[int, int, int]
+    false_positive_rate: int
+    """The most documents per 100 in which entities merely occur together and a relation is found."""
+    neutral_entities: int
+    """The most entities found per 100 neutral sentences."""
+
+
+BOUNDS = {
+    "news": (
+        Bound(0.0, (83, 83, 83), (50, 59, 54), false_positive_rate=63, neutral_entities=0),
+        Bound(0.5, (86, 81, 84), (52, 55, 54), false_positive_rate=59, neutral_entities=0),
+    ),
+    "drugs": (
+        Bound(0.0, (53, 97, 69), (60, 94, 73), false_positive_rate=97, neutral_entities=270),
+        Bound(0.5, (60, 96, 74), (64, 91, 75), false_positive_rate=97, neutral_entities=108),
+    ),
+}
+"""A better model raises its bounds; lower one only with the reason in the commit."""
+
+
+@pytest.fixture(scope="module")
+def prose() -> dict[str, list[Document]]:
+    return {name: read(FOLDER / f"{name}.jsonl") for name in FILES}
+
+
+def readme() -> str:
+    return (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_ids_and_texts_occur_once(prose: dict[str, list[Document]]) -> None:
+    documents = [document for name in FILES for document in prose[name]]
+    assert len({document.id for document in documents}) == len(documents)
+    assert len({document.text.lower() for document in documents}) == len(documents)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_entities_have_known_types_and_do_not_overlap(prose: dict[str, list[Document]], name: str) -> None:
+    for document in prose[name]:
+        entities = sorted(document.annotation.entities, key=lambda entity: entity.span)
+        assert {entity.label for entity in entities} <= ENTITY_TYPES[name], document.id
+        assert all(one.span.end <= two.span.start for one, two in pairwise(entities)), document.id
+        assert all(entity.span.of(document.text).strip() == entity.span.of(document.text) for entity in entities)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_relations_have_the_direction_of_their_type_and_occur_once(prose: dict[str, list[Document]], name: str) -> None:
+    for document in prose[name]:
+        relations = document.annotation.relations
+        assert len(set(relations)) == len(relations), document.id
+        for relation in relations:
+            assert relation.head != relation.tail, document.id
+            assert (relation.head.label, relation.tail.label) == DIRECTIONS[relation.label], document.id
+
+
+def test_entities_are_whole_words_and_relations_stay_within_a_sentence(prose: dict[str, list[Document]]) -> None:
+    splitter = make_splitter()
+    for document in (*prose["news"], *prose["drugs"]):
+        words, ranges = splitter.split(document.text)
+        starts, ends = {word.start for word in words}, {word.end for word in words}
+        sentence_ends = [words[sentence.end - 1].end for sentence in ranges]
+
+        def sentence_of(entity: Entity, sentence_ends: list[int] = sentence_ends) -> int:
+            return sum(end <= entity.span.start for end in sentence_ends)
+
+        for entity in document.annotation.entities:
+            assert entity.span.start in starts, document.id
+            assert entity.span.end in ends, document.id
+        for relation in document.annotation.relations:
+            assert sentence_of(relation.head) == sentence_of(relation.tail), document.id
+
+
+def test_drugs_annotates_only_what_takes_part_in_an_adverse_effect(prose: dict[str, list[Document]]) -> None:
+    for document in prose["drugs"]:
+        ends = {end for relation in document.annotation.relations for end in (relation.head, relation.tail)}
+        assert ends == set(document.annotation.entities), document.id
+
+
+def test_documents_tagged_together_have_no_relation(prose: dict[str, list[Document]]) -> None:
+    for document in prose["news"]:
+        annotation = document.annotation
+        assert (TOGETHER in tags(document)) == (len(annotation.entities) > 1 and not annotation.relations), document.id
+    for document in prose["drugs"]:
+        assert not (TOGETHER in tags(document) and document.annotation.relations), document.id
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_readme_states_the_counts_of_each_file(prose: dict[str, list[Document]], name: str) -> None:
+    documents = prose[name]
+    counts = [
+        len(documents),
+        sum(len(document.annotation.entities) for document in documents),
+        sum(len(document.annotation.relations) for document in documents),
+        sum(not document.annotation.relations for document in documents),
+        sum(TOGETHER in tags(document) for document in documents),
+    ]
+    row = re.search(rf"^\| `{name}\.jsonl` \|(.*)\|$", readme(), re.MULTILINE)
+    assert row is not None
+    assert [int(cell) for cell in row[1].split("|")] == counts
+
+
+def test_readme_states_the_counts_of_each_label_and_tag(prose: dict[str, list[Document]]) -> None:
+    page = readme()
+    for document_labels, documents in (("news", prose["news"]), ("drugs", prose["drugs"])):
+        entities = Counter(entity.label for document in documents for entity in document.annotation.entities)
+        relations = Counter(relation.label for document in documents for relation in document.annotation.relations)
+        for label, count in (*entities.items(), *relations.items()):
+            assert re.search(rf"\| {label}( \(\w+\))? \| {count} \|", page), (document_labels, label, count)
+        section = page.split(f"## Conventions of `{document_labels}.jsonl`")[1].split("## ")[0]
+        stated: dict[str, int] = {}
+        for names, counts in re.findall(r"^\| (`.*?`) \| ([\d, ]+) \|", section, re.MULTILINE):
+            stated.update(zip(re.findall(r"`(.*?)`", names), map(int, counts.split(",")), strict=True))
+        assert stated == Counter(tag for document in documents for tag in tags(document))
+    neutral = page.split("## Conventions of `neutral.jsonl`")[1]
+    stated = {tag: int(count) for tag, count in re.findall(r"`([\w-]+)` \((\d+)\)", neutral)}
+    assert stated == Counter(tag for document in prose["neutral"] for tag in tags(document))
+
+
+@pytest.mark.parametrize("damage", ["shifted", "without text"])
+def test_benchmark_prints_no_figures_if_offsets_do_not_match(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    folder = tmp_path / "prose"
+    shutil.copytree(FOLDER, folder)
+    lines = (folder / "drugs.jsonl").read_text(encoding="utf-8").splitlines()
+    record = json.loads(lines[0])
+    if damage == "shifted":
+        record["entities"][0]["start"] += 1
+    else:
+        del record["entities"][0]["text"]
+    (folder / "drugs.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", encoding="utf-8")
+    assert main(["--data", str(folder)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "drugs.jsonl:1" in printed.err
+    assert "No figures" in printed.err
+
+
+def test_benchmark_refuses_a_model_with_other_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "news=drugs"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Work_For" in printed.err
+
+
+@pytest.fixture(scope="module")
+def measured(prose: dict[str, list[Document]]) -> dict[str, list[Row]]:
+    """Measure each shipped model once."""
+    return {
+        name: measure(Extractor.from_pretrained(name, device="cpu"), prose[name], prose["neutral"]) for name in MODELS
+    }
+
+
+def test_every_model_with_prose_of_its_own_has_bounds() -> None:
+    assert set(BOUNDS) == set(MODELS)
+
+
+@pytest.mark.parametrize(("name", "bound"), [(name, bound) for name in BOUNDS for bound in BOUNDS[name]])
+def test_shipped_models_read_prose_no_worse_than_before(
+    measured: dict[str, list[Row]], name: str, bound: Bound
+) -> None:
+    [row] = [row for row in measured[name] if row.threshold == bound.threshold]
+    for quality, least in ((row.entities, bound.entities), (row.relations, bound.relations)):
+        assert quality.precision >= least[0]
+        assert quality.recall >= least[1]
+        assert quality.f1 >= least[2]
+    assert row.false_positive_rate <= bound.false_positive_rate
+    assert row.neutral_entities <= bound.neutral_entities
+
+
+def test_results_state_the_figures_of_the_shipped_models(measured: dict[str, list[Row]]) -> None:
+    """Fails when a shipped model was replaced and results/prose.json was not measured again."""
+    path = FOLDER.parent.parent / "results" / "prose.json"
+    stated = json.loads(path.read_text(encoding="utf-8"))["models"]
+    for name, rows in measured.items():
+        for row, written in zip(rows, stated[name]["rows"], strict=True):
+            for quality, figures in ((row.entities, written["entities"]), (row.relations, written["relations"])):
+                assert quality.f1 == pytest.approx(figures["f1"], abs=1)
+            assert row.neutral_entities == pytest.approx(written["neutral_entities"], abs=2)
