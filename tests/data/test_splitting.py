@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from relatum.data.splitting import (
     Splitter,
+    find_final_stops,
     make_splitter,
     one_sentence,
     split_lines,
@@ -176,6 +177,30 @@ def test_split_words_examples(text: str, words: str) -> None:
 def test_split_sentences_examples(text: str) -> None:
     expected = [part.strip() for part in text.split("|")] if text.strip() else []
     assert parts(text.replace("|", ""), split_sentences) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stops"),
+    [
+        ("He left .", "."),
+        ("Norway .", "."),
+        ("` ` He left ! ? ''", "! ? ''"),
+        ("( He left . )", ". )"),
+        ("Wait ...", "..."),
+        ("山 。 」", "。 」"),
+        ("in Lansing , Mich .", ""),
+        ("of the U.S .", ""),
+        ("He left", ""),
+        ('He said "', ""),
+        (".", "."),
+        ("", ""),
+    ],
+)
+def test_final_stops_are_those_that_no_abbreviation_has(sentence: str, stops: str) -> None:
+    words = sentence.split()
+    found = find_final_stops(words)
+    assert " ".join(words[number] for number in found) == stops
+    assert not found or found[-1] == len(words) - 1
 
 
 def test_split_lines_takes_every_line_that_is_not_blank() -> None:

@@ -144,6 +144,25 @@ def test_advise_notices_long_sentences() -> None:
     assert advise(parts, load_config(None, ["extraction.max_words=11"])) == []
 
 
+def test_advise_notices_entities_that_end_with_the_stop_of_their_sentence() -> None:
+    """Such as claims, which are whole sentences; a slip or two are none of its business."""
+    parts = good()
+    parts["train"] = [example(number) for number in range(200)]
+    claims = [
+        Example(Sentence((f"It{number}", "rains", ".")), Annotation((Entity(Span(0, 3), "A"),)), f"c{number}")
+        for number in range(20)
+    ]
+    parts["train"] += claims[:2]
+    assert advise(parts, CONFIG) == []
+    parts["train"] += claims[2:]
+    remark = the_one(parts)
+    assert remark.startswith(
+        "in train, 20 entities are marked with the full stop of the sentence (c0, c1, c2, …), which"
+    )
+    assert "set extraction.trim_stops=false" in remark
+    assert advise(parts, load_config(None, ["extraction.trim_stops=false"])) == []
+
+
 @pytest.mark.parametrize("n_words", [200, 300])
 def test_advice_on_long_sentences_has_a_cure_that_works(n_words: int) -> None:
     """The limit that advice speaks of is the one that the extractor keeps, beyond 181 words (32,768 cells) too."""

@@ -452,6 +452,11 @@ class ExtractionConfig(Section):
     overlap: NotNegative = Field(
         default=32, description="The words that two neighbouring windows of a long sentence share."
     )
+    trim_stops: bool = Field(
+        default=True,
+        description="In raw text, an entity does not end with the full stop of its sentence, but for that of an "
+        "abbreviation.",
+    )
 
 
 class EvaluationConfig(Section):

@@ -17,7 +17,7 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.data.context import around_window, find_context
 from relatum.data.documents import map_spans
-from relatum.data.splitting import Rule, Splitter, make_splitter, rule_name
+from relatum.data.splitting import Rule, Splitter, find_final_stops, make_splitter, rule_name
 from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
@@ -25,6 +25,7 @@ from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
 from relatum.extractor.precision import Precision, check_precision, set_precision
 from relatum.extractor.result import Extraction, check_threshold
+from relatum.extractor.unseen import UnseenCharacters
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
@@ -67,6 +68,7 @@ class Extractor:
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
         self._known = KnownWords()
+        self._unseen = None if model.characters is None else UnseenCharacters(model.characters.entries)
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
     @classmethod
@@ -163,7 +165,7 @@ class Extractor:
             )
         if threshold is not None:
             check_threshold(threshold)
-        found = join_sentences(text, self.predict(self.split(text)))
+        found = self.join_sentences(text, self.predict(self.split(text)))
         return found if threshold is None else found.above(threshold)
 
     @overload
@@ -303,7 +305,7 @@ class Extractor:
         sentences = self.split(text) if only is None else self.split(text)[only : only + 1]
         readings = dict(self.read_layers(sentences))
         return [
-            make_probe(text, sentence, readings[number], self.model, self.join_windows)
+            make_probe(self, text, sentence, readings[number])
             for number, sentence in enumerate(sentences)
             if number in readings
         ]
@@ -353,7 +355,11 @@ class Extractor:
         for batch in make_batches(lengths, size, self.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
             given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
-            words = [sentences[one.sentence].words[one.span.start : one.span.end] for one in members]
+            words: list[Sequence[str]] = [
+                sentences[one.sentence].words[one.span.start : one.span.end] for one in members
+            ]
+            if self._unseen is not None:
+                words = list(map(self._unseen.replace_emoji, words))
             around = None
             if context:
                 around = [around_window(sentences[one.sentence], one.span, context) for one in members]
@@ -370,6 +376,19 @@ class Extractor:
         if self.model.calibration is not None:
             annotation = self.model.calibration.apply(annotation, given=entities is not None)
         return annotation
+
+    def join_sentences(self, text: str, predictions: Iterable[Prediction]) -> Extraction:
+        """Put together what was found in the sentences of a text, as `split` made them, in characters of the text.
+
+        Entities neither begin nor end with an emoji that the model has never seen, nor, with `extraction.trim_stops`,
+        end with the stop of their sentence.
+        """
+        return join_sentences(text, predictions, self._find_loose)
+
+    def _find_loose(self, words: Sequence[str]) -> set[int]:
+        """The indices of words with which no entity begins or ends."""
+        loose = set(find_final_stops(words)) if self.model.config.extraction.trim_stops else set()
+        return loose if self._unseen is None else loose.union(self._unseen.find_emoji(words))
 
     def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
         return do_jobs(self.model, jobs, self._known)
@@ -394,6 +413,8 @@ class Extractor:
         With `encoder.context`, each has words of its neighbours around it.
         """
         words, ranges = self.splitter.split(text)
+        if self._unseen is not None:
+            words, ranges = self._unseen.drop_invisible(text, words, ranges)
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
         sentences = [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
         context = self.model.config.encoder.context

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -120,20 +120,32 @@ def _read(extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on
     sentences = [sentence for text in texts for sentence in text.sentences]
     predictions = iter(extractor.predict(sentences, on_progress=on_progress, batch_size=options.batch_size))
     for text in texts:
-        found = join_sentences(text.text, [next(predictions) for _ in text.sentences])
+        found = extractor.join_sentences(text.text, [next(predictions) for _ in text.sentences])
         text.answer = found if options.threshold is None else found.above(options.threshold)
 
 
-def join_sentences(text: str, predictions: Iterable[Prediction]) -> Extraction:
-    """What was found in all sentences of a text, as `Extractor.split` made them, in characters of it."""
+def join_sentences(
+    text: str, predictions: Iterable[Prediction], find_loose: Callable[[Sequence[str]], Collection[int]]
+) -> Extraction:
+    """Put together what was found in the sentences of a text, in characters of the text.
+
+    `find_loose` gives the indices of the words of a sentence that are taken off the edges of entities.
+    """
     entities: list[Entity] = []
     relations: list[Relation] = []
     for prediction in predictions:
-        offsets = prediction.sentence.offsets
+        if not prediction.found.entities:
+            continue
+        offsets, loose = prediction.sentence.offsets, find_loose(prediction.sentence.words)
         assert offsets is not None
 
-        def characters(span: Span, offsets: Sequence[Span] = offsets) -> Span:
-            return Span(offsets[span.start].start, offsets[span.end - 1].end)
+        def characters(span: Span, offsets: Sequence[Span] = offsets, loose: Collection[int] = loose) -> Span:
+            start, end = span
+            while end - start > 1 and end - 1 in loose:
+                end -= 1
+            while end - start > 1 and start in loose:
+                start += 1
+            return Span(offsets[start].start, offsets[end - 1].end)
 
         annotation = map_spans(prediction.found, characters)
         entities += annotation.entities

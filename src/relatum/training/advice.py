@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from relatum.config import Config
+from relatum.data.splitting import find_final_stops
 from relatum.types import Entity, Example
 
 FEW_EXAMPLES = 10
@@ -15,6 +16,8 @@ FEW_HELD_OUT = 20
 SHOWN = 15
 """The most remarks that are shown."""
 _LARGE_SHARE = 0.95
+_MANY_STOPS = 0.01
+"""Entities with the stop of their sentence, for each sentence, above which these are no slips."""
 _IDS = 3
 _OPENING, _CLOSING = "([{", ")]}"
 _OUTSIDE = {",", ";", ":", "!", "?", '"', "``", "''", "“", "”", "„", "«", "»"}
@@ -34,6 +37,7 @@ def advise(parts: Parts, config: Config) -> list[str]:
         *_find_lopsided(given["train"]),
         *_find_long(given, config),
         *_find_punctuation(given),
+        *_find_final_stops(given["train"], config),
     ]
 
 
@@ -154,6 +158,24 @@ def _find_punctuation(parts: Parts) -> Iterator[str]:
         yield (
             f"{_n(len(found), 'entity', 'entities')} marked with punctuation at an edge ({_list(found)}): "
             "boundaries that are not always the same are hard to learn; mark the name alone"
+        )
+
+
+def _find_final_stops(examples: Sequence[Example], config: Config) -> Iterator[str]:
+    """Entities that end with the stop of their sentence, which would be taken off them in raw text."""
+    if not config.extraction.trim_stops:
+        return
+    found = [
+        example.id
+        for example in examples
+        for stops in (find_final_stops(example.sentence.words),)
+        for entity in example.gold.entities
+        if entity.span.width > 1 and entity.span.end - 1 in stops
+    ]
+    if len(found) > _MANY_STOPS * len(examples):
+        yield (
+            f"in train, {_n(len(found), 'entity', 'entities')} marked with the full stop of the sentence "
+            f"({_list(found)}), which extraction from raw text leaves out; set extraction.trim_stops=false to keep it"
         )
 
 

@@ -11,7 +11,6 @@ import torch
 
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.piping import join_sentences
 from relatum.types import Prediction, Sentence
 from relatum.web.handover import Handover
 from relatum.web.limits import Limits, Refusal
@@ -82,7 +81,7 @@ class ServedModel:
         n_characters = sum(map(len, texts))
         split = await _run(n_characters, lambda: self._split(texts))
         found = await self._wait_for(lambda: self.queue.submit([one for text in split for one in text]))
-        return await _run(n_characters, lambda: _answers(texts, split, found, threshold))
+        return await _run(n_characters, lambda: self._answers(texts, split, found, threshold))
 
     async def probe(self, text: str, number: int) -> dict[str, Any]:
         """What the layers say of one sentence of a text, as JSON can hold it."""
@@ -119,6 +118,21 @@ class ServedModel:
             split.append(sentences)
         return split
 
+    def _answers(
+        self,
+        texts: Sequence[str],
+        split: Sequence[Sequence[Sentence]],
+        found: Sequence[Prediction],
+        threshold: float | None,
+    ) -> list[dict[str, Any]]:
+        answers, predictions = [], iter(found)
+        for text, sentences in zip(texts, split, strict=True):
+            extraction = self.extractor.join_sentences(text, [next(predictions) for _ in sentences])
+            if threshold is not None:
+                extraction = extraction.above(threshold)
+            answers.append({**extraction.to_dict(), "sentences": _ranges(sentences)})
+        return answers
+
     async def _wait_for(self, submit: Callable[[], Future[T]]) -> T:
         try:
             waiting = submit()
@@ -137,18 +151,6 @@ class ServedModel:
 async def _run(n_characters: int, work: Callable[[], T]) -> T:
     """Work that takes longer, the longer the text is: other requests need not wait for it."""
     return work() if n_characters <= SHORT else await asyncio.to_thread(work)
-
-
-def _answers(
-    texts: Sequence[str], split: Sequence[Sequence[Sentence]], found: Sequence[Prediction], threshold: float | None
-) -> list[dict[str, Any]]:
-    answers, predictions = [], iter(found)
-    for text, sentences in zip(texts, split, strict=True):
-        extraction = join_sentences(text, [next(predictions) for _ in sentences])
-        if threshold is not None:
-            extraction = extraction.above(threshold)
-        answers.append({**extraction.to_dict(), "sentences": _ranges(sentences)})
-    return answers
 
 
 def _ranges(sentences: Sequence[Sentence]) -> list[dict[str, int]]:

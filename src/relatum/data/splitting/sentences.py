@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from relatum.data.splitting.abbreviations import LEADING, LETTERED, NUMBERED, OPEN, REGIONS, STARTERS, is_ambiguous
+from relatum.data.splitting.abbreviations import (
+    LEADING,
+    LETTERED,
+    NUMBERED,
+    OPEN,
+    REGIONS,
+    STARTERS,
+    is_abbreviation,
+    is_ambiguous,
+)
 from relatum.types import Span
 
 _STOPS = ".!?…؟۔।"
@@ -27,6 +37,8 @@ _BREAKS = re.compile(
 )
 _NEXT = re.compile(r"""(\s*+)(["'“‘«„(\[{`¿¡]*+)([^\W\d_]{0,20}+)(.?)""", re.DOTALL)
 _GAP = re.compile(r"\s*+")
+_STOP_WORD = re.compile(f"[{_STOPS}{_WIDE_STOPS}]++")
+_CLOSING_WORDS = frozenset("\"')]}”’»›」』）") | {"''"}
 _ITEM = re.compile(_LIST_ITEM)
 _LINE_END = re.compile(f"[{_LINE_ENDS}]")
 _OPENERS = re.compile(r"""[-‐‑–—/(\[{"'“‘«„`]""")
@@ -86,6 +98,22 @@ def dot_ends_sentence(text: str, dot: int) -> bool:
     """Whether the dot at this place ends a sentence, wherever that began."""
     stop = _BREAKS.match(text, dot)
     return stop is not None and _ends_sentence(text, dot, stop.end(), 0)
+
+
+def find_final_stops(words: Sequence[str]) -> range:
+    """The indices of the stops that end a sentence of words, with the quotes and brackets that follow them.
+
+    Empty where there is no stop, or where the stop belongs to an abbreviation.
+    """
+    closing = len(words)
+    while closing and words[closing - 1] in _CLOSING_WORDS:
+        closing -= 1
+    first = closing
+    while first and _STOP_WORD.fullmatch(words[first - 1]):
+        first -= 1
+    if first == closing or (first and words[first] == "." and is_abbreviation(words[first - 1])):
+        return range(0)
+    return range(first, len(words))
 
 
 def _skip_space(text: str, at: int) -> int:

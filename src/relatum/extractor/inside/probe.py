@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.inside.layers import LayerReading, Reading
 from relatum.extractor.inside.overlay import lay_cells, lay_rows, lay_words
-from relatum.extractor.piping import OnProgress, join_sentences
+from relatum.extractor.piping import OnProgress
 from relatum.extractor.result import Extraction
-from relatum.models.model import Model
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
 
 DIGITS = 4
-Join = Callable[[Sequence[tuple[Span, Annotation]], int], Annotation]
 """From what was found in the windows of a sentence of so many words to what is found in the sentence."""
 
 
@@ -165,13 +163,14 @@ def predict_layers(
     return found
 
 
-def make_probe(text: str, sentence: Sentence, readings: Sequence[Reading], model: Model, join: Join) -> Probe:
+def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Sequence[Reading]) -> Probe:
     """The probe of a sentence, whose offsets count from the start of the text, from the readings of its windows."""
     assert sentence.offsets is not None
-    windows = [reading.window for reading in readings]
+    model, windows = extractor.model, [reading.window for reading in readings]
 
     def layer(parts: Sequence[LayerReading]) -> ProbedLayer:
-        found = join([(window, part.found) for window, part in zip(windows, parts, strict=True)], len(sentence))
+        in_windows = [(window, part.found) for window, part in zip(windows, parts, strict=True)]
+        found = extractor.join_windows(in_windows, len(sentence))
         cells = [part.of_cells for part in parts if part.of_cells is not None]
         attention = [part.attention for part in parts if part.attention is not None]
         table = lay_cells(windows, cells, len(sentence)) if cells else None
@@ -180,7 +179,7 @@ def make_probe(text: str, sentence: Sentence, readings: Sequence[Reading], model
             table[empty] = 0
             table[empty, 0] = 1
         return ProbedLayer(
-            join_sentences(text, [Prediction(sentence, found)]),
+            extractor.join_sentences(text, [Prediction(sentence, found)]),
             lay_words(windows, [part.of_words for part in parts], len(sentence)),
             table,
             lay_rows(windows, attention, len(sentence)) if attention else None,
