@@ -24,20 +24,15 @@ class CompiledCode(BuildHookInterface[Any]):
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "src"))
-        from relatum.kernels.compile import AMX, VARIANTS, Source, compile_source, find_compiler
+        from relatum.kernels.compile import VARIANTS, compile_source, find_compiler
+        from relatum.kernels.sources import ALL
 
         compiler = find_compiler()
         if compiler is None:
             raise SystemExit("RELATUM_COMPILE=1 needs a C++ compiler: install g++, or name one in the variable CXX")
-        kernels = root / "src/relatum/kernels"
-        scan = Source(kernels / "md_gru/native", "scan.cpp")
-        linear = Source(kernels / "linear/native", "linear.cpp", shared=(scan.folder,), needs=AMX)
-        shared = (linear.folder, scan.folder)
-        encoder = Source(kernels / "encoder/native", "encoder.cpp", shared=shared)
-        network = Source(kernels / "network/native", "network.cpp", shared=shared)
         self._made = Path(tempfile.mkdtemp())
         for variant, (wanted, flags) in VARIANTS.items():
-            for source in (scan, linear, encoder, network):
+            for source in ALL:
                 if not source.needs <= wanted:
                     continue
                 place = source.shipped(variant)

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
     """A source of its own, with a cache of its own."""
     monkeypatch.setenv("RELATUM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiling, "_unkept", {})
     folder = tmp_path / "source"
     folder.mkdir()
     (folder / "number.h").write_text("constexpr int number = 42;\n", encoding="utf-8")
@@ -44,8 +47,9 @@ def test_code_is_compiled_once_and_says_so(
         assert load(source).answer() == 42
         monkeypatch.setattr(compiling, "compile_source", refuse)
         assert load(source).answer() == 42
-    assert len(caplog.messages) == 1
+    assert len(caplog.messages) == 2
     assert caplog.messages[0].startswith("compiling answer.cpp for this machine, once")
+    assert caplog.messages[1].startswith("compiled in ")
     assert len(kept()) == 1
 
 
@@ -118,6 +122,78 @@ def test_cache_that_cannot_be_written_is_done_without(
     monkeypatch.setenv("RELATUM_CACHE", str(tmp_path / "file"))
     assert load(source).answer() == 42
     assert "compiled code is not kept" in caplog.text
+
+
+@pytest.mark.parametrize("spoil", ["open folder", "linked folder", "open file", "linked file", "fifo", "other owner"])
+def test_binary_that_somebody_else_can_have_planted_is_not_loaded(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spoil: str
+) -> None:
+    if spoil == "other owner" and os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    planted = Source(tmp_path / "planted", source.main)
+    planted.folder.mkdir()
+    (planted.folder / "answer.cpp").write_text('extern "C" int answer() { return 666; }', encoding="utf-8")
+    load(source)
+    (path,) = kept()
+    compiler = compiling.find_compiler()
+    assert compiler is not None
+    path.unlink()
+    compiling._make(planted, compiler, path)  # a whole binary, under the right name
+    assert path.stat().st_mode & 0o777 == 0o700
+    folder = path.parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    if spoil == "open folder":
+        folder.chmod(0o777)
+    elif spoil == "other owner":
+        os.chown(folder, 12345, 12345)
+    elif spoil == "linked folder":
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif spoil == "open file":
+        path.chmod(0o722)
+    elif spoil == "linked file":
+        path.rename(tmp_path / "elsewhere.so")
+        path.symlink_to(tmp_path / "elsewhere.so")
+    else:
+        path.unlink()
+        os.mkfifo(path)
+    caplog.clear()
+    assert load(source).answer() == 42
+    refused = "folder" in spoil or spoil == "other owner"
+    assert ("compiled code is not kept; make it yours alone (chmod 700)" in caplog.text) == refused
+    if refused:  # within this process it is compiled once
+        monkeypatch.setattr(compiling, "compile_source", refuse)
+    assert load(source).answer() == 42
+
+
+def test_mask_of_the_user_does_not_open_the_cache(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0)
+    try:
+        load(source)
+    finally:
+        os.umask(before)
+    monkeypatch.setattr(compiling, "compile_source", refuse)
+    assert load(source).answer() == 42
+
+
+def test_sources_that_are_needed_soon_are_compiled_side_by_side(
+    source: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = [Source(source.folder, source.main, parts=(f"-DA={number}",)) for number in range(2)]
+    both, broken = Barrier(3, timeout=30), Source(source.folder, "nothing.cpp")
+    real = compile_source
+
+    def compile_with_others(source: Source, *rest: Any) -> None:
+        if source != broken:
+            both.wait()  # nobody comes here alone
+        real(source, *rest)
+
+    monkeypatch.setattr(compiling, "compile_source", compile_with_others)
+    assert load(source, [*others, broken]).answer() == 42
+    assert caplog.messages[0].startswith("compiling answer.cpp, answer.cpp, nothing.cpp, answer.cpp for this machine")
+    assert len(kept()) == 3
+    monkeypatch.setattr(compiling, "compile_source", refuse)
+    assert [load(other).answer() for other in others] == [42, 42]
 
 
 def test_shipped_binary_is_taken_where_the_cpu_has_what_it_needs(

@@ -2,6 +2,10 @@
 
 A binary in the cache ends with the digest of all that comes before it, and is loaded only if that is right: half a file
 is made again. It is named after everything that it depends on, so nothing old is ever taken for new.
+
+Loading a binary runs it, so the cache must be the user's alone: a folder or file that belongs to somebody else, that
+others can write, or that is a symbolic link is not used. Files are checked and loaded through the same open file, so
+nobody can exchange them in between.
 """
 
 from __future__ import annotations
@@ -12,8 +16,12 @@ import logging
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,36 +91,151 @@ def can_load(source: Source) -> tuple[bool, str]:
     return True, f"compiled code, made once with {compiler}"
 
 
-def load(source: Source) -> ctypes.CDLL:
-    """The compiled code; made first where that has not been done, which takes seconds."""
+def load(source: Source, together: Sequence[Source] = ()) -> ctypes.CDLL:
+    """Load the compiled code; compile it first if that has not been done.
+
+    The sources in `together` will be needed soon: those that are not compiled either are compiled at the same time.
+    """
     available, reason = can_load(source)
     if not available:
         raise CompileError(f"{source.main} cannot run: {reason}")
     shipped = _find_shipped(source)
     if shipped is not None:
-        return ctypes.CDLL(str(shipped))
+        return _load_library(str(shipped), source)
     compiler = find_compiler()
     assert compiler is not None
-    path = cache_folder() / f"{Path(source.main).stem}-{_name(source, compiler)}.so"
-    if _is_whole(path):
-        return ctypes.CDLL(str(path))
-    _log.warning("compiling %s for this machine, once; it will be kept in %s", source.main, path.parent)
+    name = _name(source, compiler)
+    file = _unkept[name] if name in _unkept else _open_kept(name)
+    if file is None:
+        others = {_name(other, compiler): other for other in together if can_load(other)[0]}
+        missing = {key: other for key, other in others.items() if not _is_compiled(other, key)}
+        file = _compile_all(missing | {name: source}, compiler, name)
+    # The file stays open: the number in this path must never mean another library.
+    return _load_library(f"/proc/self/fd/{file}", source)
+
+
+_unkept: dict[str, int] = {}
+"""Open files of binaries that this process compiled and could not keep, by their names."""
+
+
+def _compile_all(sources: dict[str, Source], compiler: str, wanted: str) -> int:
+    """Compile sources side by side, keep the binaries under the names given, and open the one that is wanted.
+
+    The others may fail: whoever loads them will try again and see the error.
+    """
+    draft, folder = _make_draft()
+    files = ", ".join(source.main for source in sources.values())
+    place = "not kept" if folder is None else f"kept in {folder}"
+    _log.warning("compiling %s for this machine, once (about 10 s, longer on a busy machine; %s)", files, place)
+    begun = time.monotonic()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = Path(tempfile.mkdtemp(prefix=".making-", dir=path.parent))
+        with ThreadPoolExecutor(len(sources)) as pool:
+            makings = {name: pool.submit(_make, source, compiler, draft / name) for name, source in sources.items()}
+        makings[wanted].result()
+        for name, making in makings.items():
+            if making.exception() is None:
+                _keep(draft / name, folder)
+        file = _unkept[wanted] if folder is None else _open_kept(wanted)
     except OSError as error:
-        _log.warning("%s cannot be written (%s): compiled code is not kept", path.parent, error)
-        draft = Path(tempfile.mkdtemp(prefix="relatum-"))
-        path = draft / path.name
-    try:
-        binary = draft / "binary"
-        compile_source(source, compiler, _NATIVE, binary)
-        with binary.open("ab") as file:
-            file.write(hashlib.sha256(binary.read_bytes()).digest())
-        binary.replace(path)  # another process may have done the same: either is right
-        return ctypes.CDLL(str(path))
+        raise CompileError(f"the compiled {sources[wanted].main} cannot be written: {error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+    if file is None:
+        raise CompileError(f"{folder} was exchanged while code was compiled into it; {_PRIVATE_CURE}")
+    _log.warning("compiled in %.0f s", time.monotonic() - begun)
+    return file
+
+
+def _make(source: Source, compiler: str, binary: Path) -> None:
+    """Compile a binary for this machine, with its digest at the end, for the user alone."""
+    compile_source(source, compiler, _NATIVE, binary)
+    with binary.open("ab") as file:
+        file.write(hashlib.sha256(binary.read_bytes()).digest())
+    binary.chmod(0o700)
+
+
+def _keep(binary: Path, folder: Path | None) -> None:
+    """Put a binary into its place in the cache; without a cache keep it open."""
+    if folder is None:
+        _unkept[binary.name] = os.open(binary, os.O_RDONLY | os.O_NOFOLLOW)
+    else:
+        binary.replace(folder / binary.name)  # another process may have done the same: either is right
+
+
+def _make_draft() -> tuple[Path, Path | None]:
+    """Make a folder to compile in, and the cache, if it can be used; it is None otherwise, with a warning."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        opened = _open_folder(folder)
+        if not isinstance(opened, str):
+            os.close(opened)
+            return Path(tempfile.mkdtemp(prefix=".making-", dir=folder)), folder
+        _log.warning("%s is not used, since %s: compiled code is not kept; %s", folder, opened, _PRIVATE_CURE)
+    except OSError as error:
+        _log.warning("%s cannot be written (%s): compiled code is not kept", folder, error)
+    return Path(tempfile.mkdtemp(prefix="relatum-")), None
+
+
+_PRIVATE_CURE = "make it yours alone (chmod 700), remove it, or name another folder in the variable RELATUM_CACHE"
+
+
+def _open_kept(name: str) -> int | None:
+    """Open a binary in the cache; None if there is none that is whole and the user's own."""
+    folder = _open_folder(cache_folder())
+    if isinstance(folder, str):
+        return None
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+    found = os.fstat(file)
+    if stat.S_ISREG(found.st_mode) and _find_intruder(found) is None and _is_whole(file):
+        return file
+    os.close(file)
+    return None
+
+
+def _open_folder(folder: Path) -> int | str:
+    """Open a folder that is the user's alone; otherwise say why it is not."""
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return "it is a symbolic link" if folder.is_symlink() else "it is not a folder that can be read"
+    intruder = _find_intruder(os.fstat(opened))
+    if intruder is None:
+        return opened
+    os.close(opened)
+    return intruder
+
+
+def _find_intruder(found: os.stat_result) -> str | None:
+    """Say who else could have written a file or folder; None if nobody."""
+    if found.st_uid != os.geteuid():
+        return f"it belongs to another user ({found.st_uid})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users can write to it (mode {stat.S_IMODE(found.st_mode):o})"
+    return None
+
+
+def _is_compiled(source: Source, name: str) -> bool:
+    """True if a binary need not be compiled."""
+    if _find_shipped(source) is not None or name in _unkept:
+        return True
+    file = _open_kept(name)
+    if file is None:
+        return False
+    os.close(file)
+    return True
+
+
+def _load_library(path: str, source: Source) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:  # as on a disk from which nothing may be executed
+        raise CompileError(f"the compiled {source.main} cannot be loaded: {error}") from error
 
 
 def compile_source(source: Source, compiler: str, target: tuple[str, ...], binary: Path) -> None:
@@ -177,19 +300,18 @@ def cpu_flags() -> frozenset[str]:
 
 
 def _name(source: Source, compiler: str) -> str:
-    """The digest of all that a binary depends on."""
+    """The name of a binary: its source, and the digest of all that it depends on."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
     parts = [compiler.encode(), version, " ".join((*_FLAGS, *_NATIVE, *source.flags, *source.parts)).encode()]
     parts.append(" ".join(sorted(cpu_flags())).encode())
     for file in (file for folder in (source.folder, *source.shared) for file in sorted(folder.iterdir())):
         if file.suffix in (".cpp", ".h"):
             parts += [file.name.encode(), file.read_bytes()]
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:32]
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    return f"{Path(source.main).stem}-{digest[:32]}.so"
 
 
-def _is_whole(path: Path) -> bool:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return False
+def _is_whole(file: int) -> bool:
+    with os.fdopen(file, "rb", closefd=False) as binary:
+        content = binary.read()
     return len(content) > _DIGEST and hashlib.sha256(content[:-_DIGEST]).digest() == content[-_DIGEST:]

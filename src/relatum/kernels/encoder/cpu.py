@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain
 from math import sqrt
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -24,14 +23,12 @@ from relatum.errors import RelatumError
 from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.linear import cpu as split
 from relatum.kernels.linear.structures import Dense, Norm
+from relatum.kernels.sources import ENCODER, READING
 from relatum.kernels.threads import share_threads
 
 _log = logging.getLogger(__name__)
 
-_KERNELS = Path(__file__).parent.parent
-SOURCE = Source(
-    _KERNELS / "encoder/native", "encoder.cpp", shared=(_KERNELS / "linear/native", _KERNELS / "md_gru/native")
-)
+SOURCE = ENCODER
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _ALIGNMENT = 64
@@ -291,7 +288,7 @@ class _Job(ctypes.Structure):
 
 @cache
 def _library(source: Source) -> ctypes.CDLL:
-    library = load(source)
+    library = load(source, READING if source == SOURCE else ())
     library.relatum_encoder_pack.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
     library.relatum_encoder_packed_bytes.restype = ctypes.c_int64
     library.relatum_encoder_advise.argtypes = [ctypes.c_void_p, ctypes.c_int64]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import logging
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -16,13 +15,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from relatum.errors import RelatumError
-from relatum.kernels.compile import AMX, CompileError, Source, cpu_flags, load
+from relatum.kernels.compile import CompileError, Source, cpu_flags, load
+from relatum.kernels.sources import LINEAR
 from relatum.kernels.threads import share_threads
 
 _log = logging.getLogger(__name__)
 
-_KERNELS = Path(__file__).parent.parent
-SOURCE = Source(_KERNELS / "linear/native", "linear.cpp", shared=(_KERNELS / "md_gru/native",), needs=AMX)
+SOURCE = LINEAR
 
 _TILE, _DEPTH = 16, 32
 """The columns of a tile of weights, and how many values of each it holds."""

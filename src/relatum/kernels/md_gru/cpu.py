@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -16,11 +14,12 @@ from relatum.errors import RelatumError
 from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.spec import PREDECESSORS, Weights
+from relatum.kernels.sources import READING, SCAN, scan_of
 from relatum.kernels.threads import share_threads
 
 _log = logging.getLogger(__name__)
 
-SOURCE = Source(Path(__file__).parent / "native", "scan.cpp")
+SOURCE = SCAN
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _MAX_ROWS = 64
@@ -193,8 +192,7 @@ def _make_job(
 
 @cache
 def _library(source: Source, dtype: int) -> ctypes.CDLL:
-    """The scan of one type, so that nobody waits for the compilation of others; what is shipped has them all."""
-    library = load(replace(source, parts=(f"-DRELATUM_DTYPE={dtype}",)))
+    library = load(scan_of(dtype, source), READING if source == SOURCE else ())
     share_threads(library)
     return library
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -26,14 +25,12 @@ from relatum.kernels.backend import allows_compiled
 from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.linear.cpu import pack
 from relatum.kernels.linear.structures import Dense, Norm
+from relatum.kernels.sources import NETWORK, READING
 from relatum.kernels.threads import share_threads
 
 _log = logging.getLogger(__name__)
 
-_KERNELS = Path(__file__).parent.parent
-SOURCE = Source(
-    _KERNELS / "network/native", "network.cpp", shared=(_KERNELS / "linear/native", _KERNELS / "md_gru/native")
-)
+SOURCE = NETWORK
 
 TABLE_DTYPES = (torch.float32, torch.bfloat16)
 """The types of numbers of tables, as the code counts them."""
@@ -64,7 +61,7 @@ def is_available(source: Source = SOURCE) -> bool:
 @cache
 def library(source: Source = SOURCE) -> ctypes.CDLL:
     """The code, made first where that has not been done."""
-    loaded = load(source)
+    loaded = load(source, READING if source == SOURCE else ())
     if not loaded.relatum_network_allowed():
         raise CompileError(f"{source.main} cannot run: the system does not let this process use the CPU's matrix unit")
     for name in ("relatum_dense_packed_bytes", "relatum_pairing_packed_bytes"):

@@ -1,0 +1,25 @@
+"""The C++ of the compiled code: one list for those who load it and for the build of wheels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from relatum.kernels.compile import AMX, Source
+
+_KERNELS = Path(__file__).parent
+
+SCAN = Source(_KERNELS / "md_gru/native", "scan.cpp")
+LINEAR = Source(_KERNELS / "linear/native", "linear.cpp", shared=(SCAN.folder,), needs=AMX)
+ENCODER = Source(_KERNELS / "encoder/native", "encoder.cpp", shared=(LINEAR.folder, SCAN.folder))
+NETWORK = Source(_KERNELS / "network/native", "network.cpp", shared=(LINEAR.folder, SCAN.folder))
+ALL = (SCAN, LINEAR, ENCODER, NETWORK)
+
+
+def scan_of(dtype: int, source: Source = SCAN) -> Source:
+    """The scan of one type of numbers, so that nobody waits for the others; what is shipped has them all."""
+    return replace(source, parts=(f"-DRELATUM_DTYPE={dtype}",))
+
+
+READING = (scan_of(0), ENCODER, NETWORK)
+"""What the shipped models are read with, in float32."""
