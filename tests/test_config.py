@@ -59,7 +59,8 @@ def problem(path: Path | None = None, *overrides: str) -> str:
 
 def test_config_defaults_are_those_of_the_paper() -> None:
     record = load_config().to_dict()
-    assert record["tagging"] == {"scheme": "bio", "fill": "entire", "cells": "entity", "directed": True}
+    tagging = {"scheme": "bio", "fill": "entire", "cells": "entity", "directed": True, "conflicts": "last"}
+    assert record["tagging"] == tagging
     assert record["evaluation"] == {"macro_over": "gold", "entities": "predicted"}
     assert record["model"] == {
         "width": 200,
@@ -68,6 +69,7 @@ def test_config_defaults_are_those_of_the_paper() -> None:
         "interaction": "both",
         "entity_source": "sequence",
         "dropout": 0.5,
+        "initialisation": "authors",
     }
     assert record["table"]["directions"] == ["nw", "se"]
     assert record["sequence"]["n_attention_heads"] == 8

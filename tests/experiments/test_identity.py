@@ -56,6 +56,18 @@ def test_settings_that_were_not_known_count_only_where_they_differ_from_the_defa
     assert as_older(record, older)["training"]["focal_gamma"] == 3.0
 
 
+def test_settings_whose_default_is_new_tell_older_runs_apart() -> None:
+    """Runs of versions without model.initialisation began with torch's values, which is no longer the default."""
+    older = Config().to_dict()
+    del older["model"]["initialisation"], older["tagging"]["conflicts"]
+    assert load_record(older).model.initialisation == "torch"
+    assert load_record(older).tagging.conflicts == "first"
+    assert load_record(Config().to_dict()) == Config()
+    assert as_older(Config().to_dict(), older) != older
+    as_before = load_config(None, ["model.initialisation=torch", "tagging.conflicts=first"])
+    assert as_older(as_before.to_dict(), older) == older
+
+
 def test_settings_that_are_gone_count_only_where_they_did_something() -> None:
     record, older = Config().to_dict(), Config().to_dict()
     older["training"]["consistency"] = 0.0

@@ -82,3 +82,54 @@ def test_narrower_table_leaves_the_sequence_as_it_is() -> None:
     assert narrow.relation_scorer.weight.shape == (11, 64)
     on_diagonal = build_network(config("table.width=64", "model.entity_source=diagonal"), sizes)
     assert on_diagonal.entity_scorer.weight.shape == (9, 64)
+
+
+SMALL = Sizes(9, 11, 384, 72, 50, torch.zeros(10, 100))
+"""CoNLL04 on MiniLM-L6."""
+
+
+def test_first_values_are_those_of_the_authors() -> None:
+    """The bounds that were read off their code: 0.316, 0.173, 0.092 and 0.17, and 2 for the forget gate."""
+    torch.manual_seed(0)
+    network = build_network(config(), SMALL)
+    embedder = network.embedder
+    assert embedder.characters is not None
+    assert embedder.words is not None
+    assert embedder.words.unknown is not None
+    assert network.relation_scorer is not None
+    assert (embedder.characters.embedding.weight[0] == 0).all(), "padding"
+    for values, bound in (
+        (embedder.characters.embedding.weight, 0.3162),
+        (embedder.words.unknown, 0.1732),
+        (embedder.projection.weight, 0.0917),
+        (network.entity_scorer.weight, 0.1694),
+        (network.relation_scorer.weight, 0.1686),
+        (embedder.characters.lstm.weight_ih_l0_reverse, 0.3651),
+        (embedder.characters.lstm.weight_hh_l0, 0.4472),
+    ):
+        assert isinstance(values, torch.Tensor)
+        assert 0.93 * bound < values.abs().max() <= bound * 1.0002
+        assert values.std().item() == pytest.approx(bound / 3**0.5, rel=0.12), "uniform"
+    for linear in (embedder.projection, network.entity_scorer, network.relation_scorer):
+        assert (linear.bias == 0).all()
+    for direction in ("", "_reverse"):
+        biases = sum(getattr(embedder.characters.lstm, f"bias_{kind}_l0{direction}") for kind in ("ih", "hh"))
+        assert biases.view(4, 15).unique_consecutive(dim=1).flatten().tolist() == [0, 2, 0, 0]
+
+
+def test_other_first_values_are_torchs() -> None:
+    """Outside the embedder and the scorers both settings leave the layers as torch makes them."""
+    torch.manual_seed(0)
+    as_torch = build_network(config("model.initialisation=torch"), SMALL).state_dict()
+    torch.manual_seed(0)
+    as_authors = build_network(config(), SMALL).state_dict()
+    changed = {name for name in as_torch if not torch.equal(as_torch[name], as_authors[name])}
+    lstm = {name for name in as_torch if name.startswith("embedder.characters.lstm.")}
+    others = {"embedder.characters.embedding.weight", "embedder.words.unknown"}
+    linear = {f"{part}.{what}" for part in LINEARS for what in ("weight", "bias")}
+    assert changed == lstm | others | linear
+    assert as_torch["embedder.projection.weight"].abs().max() <= 514**-0.5
+    assert (as_torch["embedder.words.unknown"] == 0).all()
+
+
+LINEARS = ("embedder.projection", "entity_scorer", "relation_scorer")

@@ -18,6 +18,7 @@ from relatum.tagging.table import (
     SHARED_WORDS,
     Cell,
     Cells,
+    Conflicts,
     Fill,
     LostRelation,
     TableLabels,
@@ -27,7 +28,7 @@ from relatum.types import Annotation, Entity, Relation, Span
 
 SCHEMA = Schema(("X",), (RelationType("r"), RelationType("q"), RelationType("s", symmetric=True)))
 FORMULATIONS = [
-    TableTags(SCHEMA, fill, cells, directed)
+    TableTags(SCHEMA, fill, cells, directed, "first")
     for fill, cells, directed in product(get_args(Fill), get_args(Cells), (True, False))
 ]
 formulations = st.sampled_from(FORMULATIONS)
@@ -277,10 +278,19 @@ def test_a_symmetric_relation_goes_through_the_drawn_table(tags: TableTags, orde
     assert tags.decode(read(tags, SYMMETRIC[name(tags)]), (B, A)) == (Relation(A, B, "s"),)
 
 
-def test_encode_keeps_the_first_of_two_relations_on_one_pair() -> None:
-    first = TableTags(SCHEMA).encode(annotation((A, B, "r")), 6)
-    both = TableTags(SCHEMA).encode(annotation((A, B, "r"), (A, B, "q")), 6)
-    assert both == TableLabels(first.cells, (LostRelation(Relation(A, B, "q"), SAME_PAIR),))
+@pytest.mark.parametrize(("conflicts", "kept", "lost"), [("first", "r", "q"), ("last", "q", "r")])
+def test_encode_keeps_the_chosen_one_of_two_relations_on_one_pair(conflicts: Conflicts, kept: str, lost: str) -> None:
+    tags = TableTags(SCHEMA, conflicts=conflicts)
+    alone = tags.encode(annotation((A, B, kept)), 6)
+    both = tags.encode(annotation((A, B, "r"), (A, B, "q")), 6)
+    assert both == TableLabels(alone.cells, (LostRelation(Relation(A, B, lost), SAME_PAIR),))
+
+
+def test_encode_keeps_the_last_relation_as_the_authors_do() -> None:
+    tags = TableTags(SCHEMA)
+    labels = tags.encode(annotation((A, B, "r"), (A, C, "r"), (B, A, "q"), (A, C, "q")), 6)
+    assert tags.decode(labels.cells, (A, B, C)) == (Relation(A, C, "q"), Relation(B, A, "q"))
+    assert [one.relation for one in labels.lost] == [Relation(A, B, "r"), Relation(A, C, "r")]
 
 
 @pytest.mark.parametrize("label", ["r", "q"])
@@ -331,6 +341,8 @@ def test_tags_refuse_an_unknown_formulation() -> None:
         TableTags(SCHEMA, fill="whole")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"tagging\.cells is 'first'; choose from entity, last"):
         TableTags(SCHEMA, cells="first")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"tagging\.conflicts is 'both'; choose from last, first"):
+        TableTags(SCHEMA, conflicts="both")  # type: ignore[arg-type]
 
 
 def test_encode_reports_arguments_that_share_words() -> None:
@@ -345,7 +357,7 @@ def test_encode_reports_arguments_that_share_words() -> None:
 def test_encode_reports_cells_taken_by_an_overlapping_entity() -> None:
     outer, inner, tail = entity(0, 2), entity(1, 2), entity(3, 4)
     given = Annotation((outer, inner, tail), (Relation(outer, tail, "r"), Relation(inner, tail, "q")))
-    labels = TableTags(SCHEMA, fill="upper").encode(given, 4)
+    labels = TableTags(SCHEMA, fill="upper", conflicts="first").encode(given, 4)
     assert labels.cells == {(0, 3): 1, (1, 3): 1}
     assert labels.lost == (LostRelation(Relation(inner, tail, "q"), OVERLAPPED),)
     assert labels.gained == (Relation(inner, tail, "r"),)
@@ -354,7 +366,7 @@ def test_encode_reports_cells_taken_by_an_overlapping_entity() -> None:
 def test_encode_does_not_call_lost_what_overlapping_entities_have_written() -> None:
     left, right, both, tail = entity(0, 1), entity(1, 3), entity(0, 3), entity(4, 5)
     relations = (Relation(left, tail, "q"), Relation(right, tail, "r"), Relation(both, tail, "r"))
-    labels = TableTags(SCHEMA, "upper").encode(Annotation((left, right, both, tail), relations), 5)
+    labels = TableTags(SCHEMA, "upper", conflicts="first").encode(Annotation((left, right, both, tail), relations), 5)
     assert labels == TableLabels({(0, 4): 3, (1, 4): 1, (2, 4): 1})  # for `both`, r has two cells of three
 
 

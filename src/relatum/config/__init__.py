@@ -4,7 +4,7 @@
 """
 
 from relatum.config.keys import Key, list_keys
-from relatum.config.loading import RETIRED, OwnFunctionError, load_config, load_record, trace_config
+from relatum.config.loading import EARLIER, RETIRED, OwnFunctionError, load_config, load_record, trace_config
 from relatum.config.sections import (
     CharactersConfig,
     Config,
@@ -25,6 +25,7 @@ from relatum.config.sources import Setting
 from relatum.config.toml import dump_config
 
 __all__ = [
+    "EARLIER",
     "RETIRED",
     "CharactersConfig",
     "Config",

@@ -22,6 +22,11 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {"training": {"consistency": 0.0}}
 """Settings that relatum no longer has, by section, with the values by which they did nothing."""
 
 
+EARLIER: Mapping[str, Mapping[str, Any]] = {"model": {"initialisation": "torch"}, "tagging": {"conflicts": "first"}}
+"""Settings that relatum has got since, by section, with the values by which earlier versions worked, where these are
+not the defaults."""
+
+
 def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     """The config that a file and overrides such as `"text.words=whitespace"` make; who sets a key last wins.
 
@@ -42,7 +47,8 @@ class OwnFunctionError(ConfigError):
 def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> Config:
     """The config that `Config.to_dict` made a record of; keys that are not there have their defaults.
 
-    The record may be of an earlier version: settings that did nothing and are gone are passed over. It may also come
+    The record may be of an earlier version: settings that did nothing and are gone are passed over, and settings that
+    it did not have yet get the values by which it worked. It may also come
     from a stranger, so that no function it names is ever imported: it may name built-in rules, and beside them only
     the `functions` that the user named in this process.
     """
@@ -50,6 +56,9 @@ def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> C
     for section, gone in RETIRED.items():
         if isinstance(settings := known.get(section), Mapping):
             known[section] = {key: value for key, value in settings.items() if key not in gone or value != gone[key]}
+    for section, before in EARLIER.items():
+        if isinstance(settings := known.get(section), Mapping):
+            known[section] = {**before, **settings}
     try:
         config = Config.model_validate(_frozen(known))
     except ValidationError as error:

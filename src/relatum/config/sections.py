@@ -106,6 +106,9 @@ class TaggingConfig(Section):
     directed: bool = Field(
         default=True, description="Whether a relation has one tag for each direction, or a single one for both."
     )
+    conflicts: Literal["last", "first"] = Field(
+        default="last", description="The relation that is written where two want the same cells of the table."
+    )
 
 
 class EncoderConfig(Section):
@@ -247,6 +250,11 @@ class ModelConfig(Section):
         default="sequence", description="What entities are read from: the sequence, or the diagonal of the table."
     )
     dropout: Fraction = Field(default=0.5, description="The share of values dropped while training.")
+    initialisation: Literal["authors", "torch"] = Field(
+        default="authors",
+        description="The first values of characters, unknown words, the projection to S_0 and the scorers: as in the "
+        "authors' code, or as torch makes them.",
+    )
 
 
 class TableConfig(Section):

@@ -1,7 +1,7 @@
 """By what runs are known again: a hash of all settings but the seed, and of the data.
 
-A setting that relatum has got since is not in the hash of older runs. While it has its default, under which nothing is
-other than before, they are still the same.
+A setting that relatum has got since is not in the hash of older runs. While it has the value by which nothing is other
+than before, mostly its default, they are still the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from relatum.config import RETIRED, Config
+from relatum.config import EARLIER, RETIRED, Config
 from relatum.encoders.hashing import file_hash, weights_hash
 from relatum.encoders.resolve import expand_user, named_folder
 
@@ -50,7 +50,7 @@ def settings_hash(record: Mapping[str, Any], fingerprint: str, with_test: bool) 
 def as_older(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
     """A record of settings as an older version would have written it, of which another record is given.
 
-    It is without settings that the older one does not know, where they have their defaults, and with those that are
+    It is without settings that the older one does not know, where nothing is other by them, and with those that are
     gone by now, where they did nothing.
     """
     made = _without(record, older, _defaults())
@@ -74,7 +74,11 @@ def _without(record: Mapping[str, Any], older: Mapping[str, Any], defaults: Mapp
 
 @cache
 def _defaults() -> dict[str, Any]:
-    return Config().to_dict()
+    """The values by which versions worked that did not have the setting yet."""
+    values = Config().to_dict()
+    for section, before in EARLIER.items():
+        values[section] |= before
+    return values
 
 
 @cache

@@ -19,6 +19,7 @@ from relatum.layers.mixing import LayerMixing
 from relatum.layers.pairing import Pairing
 from relatum.layers.table_cnn import TableCNN
 from relatum.models.embedder import TextEmbedder, WordTable
+from relatum.models.initialisation import initialise_as_authors
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.model import Model
 from relatum.models.network import TableSequenceNetwork
@@ -86,7 +87,7 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
     firsts = [False] if shared else [number == 0 for number in range(config.model.n_layers)]
     layers = [_build_layer(config, sizes, first) for first in firsts]
     has_table, on_diagonal = config.table.kind != "none", config.model.entity_source == "diagonal"
-    return TableSequenceNetwork(
+    network = TableSequenceNetwork(
         embedder,
         layers,
         nn.Linear(_table_width(config) if on_diagonal else width, sizes.n_entity_tags),
@@ -96,6 +97,9 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
         table_reads_sequence=config.model.interaction in ("both", "sequence-to-table"),
         entities_on_diagonal=on_diagonal,
     )
+    if config.model.initialisation == "authors":
+        initialise_as_authors(network)
+    return network
 
 
 def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLayer:

@@ -48,7 +48,7 @@ class Model:
     @cached_property
     def table_tags(self) -> TableTags:
         tagging = self.config.tagging
-        return TableTags(self.schema, tagging.fill, tagging.cells, tagging.directed)
+        return TableTags(self.schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
 
     @property
     def reads_attention_maps(self) -> bool:

@@ -39,6 +39,7 @@ from relatum.types import Annotation, Entity, Relation
 
 Fill = Literal["entire", "lower", "upper"]
 Cells = Literal["entity", "last"]
+Conflicts = Literal["last", "first"]
 Cell = tuple[int, int]
 """Row and column, from 0."""
 
@@ -102,11 +103,17 @@ class TableTags:
     fill: Fill = "entire"
     cells: Cells = "entity"
     directed: bool = True
+    conflicts: Conflicts = "last"
+    """The relation that is written where two want the same cell, in the order of the annotation."""
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _outcomes: Mapping[tuple[bool, bool], tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for what, value, choices in (("fill", self.fill, get_args(Fill)), ("cells", self.cells, get_args(Cells))):
+        for what, value, choices in (
+            ("fill", self.fill, get_args(Fill)),
+            ("cells", self.cells, get_args(Cells)),
+            ("conflicts", self.conflicts, get_args(Conflicts)),
+        ):
             if value not in choices:
                 raise ConfigError(f"tagging.{what} is {value!r}; choose from {', '.join(choices)}")
         tags = self._tags()
@@ -205,7 +212,7 @@ class TableTags:
     def encode(self, annotation: Annotation, n_words: int) -> TableLabels:
         """Write each relation into all cells that vote on it, or into none and report why.
 
-        Where two relations want the same cell, the first in the order of the annotation has it. A relation that stands
+        Where two relations want the same cell, `conflicts` says which of them has all its cells. A relation that stands
         there twice, a symmetric one in either order, is written once. Relations in both directions of a pair, of one
         type or two, fit only into a whole table of undirected tags. An entity that does not fit into the sentence, or
         a relation type that the schema does not know, is an error.
@@ -216,7 +223,8 @@ class TableTags:
         cells: dict[Cell, int] = {}
         writers: dict[Cell, Relation] = {}
         lost = []
-        for relation in annotation.relations:
+        order = -1 if self.conflicts == "last" else 1
+        for relation in annotation.relations[::order]:
             wanted, reason = self._wanted(relation, entities)
             taken = next((cell for cell, tag in wanted.items() if cells.get(cell, tag) != tag), None)
             if taken is not None:
@@ -226,6 +234,7 @@ class TableTags:
                 continue
             cells |= wanted
             writers |= dict.fromkeys(wanted, relation)
+        lost = lost[::order]
         if not self._share_words(entities):
             return TableLabels(cells, tuple(lost))
         # The cells of one entity are also cells of another: only decoding can tell what the table says of each.

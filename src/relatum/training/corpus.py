@@ -423,7 +423,7 @@ def _try_tags(parts: Mapping[str, Sequence[Example]], schema: Schema, config: Co
     """Count the annotations that no model with these tags can learn or find; return remarks on the best scores."""
     tagging = config.tagging
     sequence = SequenceTags(schema, tagging.scheme)
-    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed)
+    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
     for name, examples in parts.items():
         for example in examples:
             n_words = len(example.sentence)

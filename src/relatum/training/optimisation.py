@@ -52,8 +52,9 @@ def learning_rate(step: int, config: TrainingConfig, rate: Rate | None = None) -
     """The rate of an update, counted from 1: a linear rise, then a decay; the network's if not said whose.
 
     The last update of the warm-up has the full rate. Inverse-time decay counts from the first update, not from the end
-    of the warm-up, so that the rate falls at once where the warm-up took longer than `decay_steps`. The other schedules
-    count from the end of the warm-up, and would reach 0 one update after the last.
+    of the warm-up, so that the rate falls at once where the warm-up took longer than `decay_steps`. With a staircase it
+    falls after every `decay_steps` updates: update 2,000 has the rate of update 1,999. The other schedules count from
+    the end of the warm-up, and would reach 0 one update after the last.
     """
     full, warmup = (config.learning_rate, config.warmup_steps) if rate is None else (rate.full, rate.warmup_steps)
     if step <= warmup:
@@ -61,7 +62,7 @@ def learning_rate(step: int, config: TrainingConfig, rate: Rate | None = None) -
     if config.schedule != "inverse":
         passed = (step - warmup) / (config.steps + 1 - warmup)
         return full * ((1 - passed) if config.schedule == "linear" else (1 + cos(pi * passed)) / 2)
-    times = step // config.decay_steps if config.decay_staircase else step / config.decay_steps
+    times = (step - 1) // config.decay_steps if config.decay_staircase else step / config.decay_steps
     return full / (1 + config.decay_rate * times)
 
 
