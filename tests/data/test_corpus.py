@@ -32,6 +32,8 @@ def _fill(folder: Path, **files: str) -> Path:
         ("jsonl", JSONL),
         ("jsonl", '\ufeff{"words": ["a"], "sentences": [[0, 1]]}\r\n'),
         ("jsonl", '\n\n{"text": ""}\n'),
+        ("jsonl", '{"id": 1, "text": "", "entites": []}\n'),
+        ("jsonl", '{"text": "", "entities": [], "note": ""}\n'),
         ("spert", SPERT),
         ("spert", SPERT[1:-1] + "\n"),
         ("spert", '[{"tokens": [], "entities": [], "relations": [], "orig_id": 5}]'),
@@ -66,6 +68,8 @@ def test_guess_format_knows_a_format_by_its_content(tmp_path: Path, name: str, c
         b'["text", "tokens"]',
         b"{}",
         b'{"tokens": 5}',
+        b'{"id": 1, "text": "a", "spans": []}',
+        b'{"text": "a", "label": ["positive"]}',
         b'{"tokens": [], "entities": null}',
         b'{"tokens": [], "entities": {}}',
         b'{"tokens": [], "entities": [1, 2]}',
@@ -184,6 +188,31 @@ def test_open_corpus_says_what_is_wrong_with_a_file_it_cannot_guess(tmp_path: Pa
             open_corpus(tmp_path / name)
         assert str(caught.value).startswith(f"{tmp_path / name}: {what}")
         assert "--from" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            {"text": "Rome", "spans": [], "answer": "accept"},
+            'records have the keys "text", "spans", "answer"; nearest are jsonl (text, words, word_offsets, id, ',
+        ),
+        ({"token": ["Rome"], "entity": []}, '"token", "entity"; nearest are spert (tokens, entities, relations, orig'),
+        ({"Satz": "Rom"}, 'records have the keys "Satz"); name its format'),
+    ],
+)
+def test_open_corpus_says_which_keys_it_saw_and_which_formats_are_near(
+    tmp_path: Path, record: dict[str, object], message: str
+) -> None:
+    _fill(tmp_path, data__jsonl=json.dumps(record) + "\n")
+    for path in (tmp_path / "data.jsonl", tmp_path):
+        with pytest.raises(FormatError) as caught:
+            open_corpus(path)
+        assert "in no format that can be guessed (its records have the keys " in str(caught.value)
+        assert message.partition("; name")[0] in str(caught.value)
+        assert "--from" in str(caught.value)
+    with pytest.raises(FormatError, match="name its format with --from: jsonl, spert, "):
+        open_corpus(tmp_path / "data.jsonl")
 
 
 def test_open_corpus_names_a_path_that_does_not_exist(tmp_path: Path) -> None:

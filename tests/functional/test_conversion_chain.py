@@ -18,10 +18,22 @@ from relatum.types import Annotation, Document, Span
 BY_SPACES = make_splitter("whitespace", "lines")
 BY_RULES = make_splitter("rules", "rules")
 
-SENTENCES = ("jsonl", "spert", "scierc", "brat", "label-studio", "docbin", "ace", "corp", "table-sequence", "jsonl")
-DOCUMENTS = ("jsonl", "brat", "brat-no-events", "label-studio", "docbin", "ace", "scierc", "jsonl")
+SENTENCES = (
+    "jsonl",
+    "spert",
+    "scierc",
+    "brat",
+    "label-studio",
+    "doccano",
+    "docbin",
+    "ace",
+    "corp",
+    "table-sequence",
+    "jsonl",
+)
+DOCUMENTS = ("jsonl", "brat", "brat-no-events", "label-studio", "doccano", "docbin", "ace", "scierc", "jsonl")
 CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "scierc")
-TEXTS = ("brat", "label-studio", "docbin", "ace", "jsonl")
+TEXTS = ("brat", "label-studio", "doccano", "docbin", "ace", "jsonl")
 
 
 def journey(start: Path, names: tuple[str, ...], folder: Path, splitter: Splitter) -> dict[str, list[Document]]:

@@ -40,7 +40,7 @@ SECONDS = 30
 
 FILES = tuple(name for name, format in FORMATS.items() if format.suffix)
 FOLDERS = tuple(name for name, format in FORMATS.items() if not format.suffix)
-JSON = ("jsonl", "spert", "table-sequence", "scierc", "label-studio")
+JSON = ("jsonl", "spert", "table-sequence", "scierc", "label-studio", "doccano")
 
 Tree = Mapping[str, bytes]
 """The files of a folder by their path in it; a corpus that is one file has one with an empty path."""
@@ -536,7 +536,9 @@ def _damage_folder(draw: st.DataObject, folder: Path, name: str, other: str) -> 
             file.write_bytes(b"")
 
 
-@pytest.mark.parametrize("format", ["jsonl", "spert", "table-sequence", "scierc", "label-studio", "brat", "ace"])
+@pytest.mark.parametrize(
+    "format", ["jsonl", "spert", "table-sequence", "scierc", "label-studio", "doccano", "brat", "ace"]
+)
 @examples(6)
 @given(draw=st.data())
 def test_skipped_and_written_documents_add_up(format: str, draw: st.DataObject) -> None:

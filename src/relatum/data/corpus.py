@@ -6,16 +6,21 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from relatum.data.formats import Format, get_format, guess_format
+from relatum.data.formats import FORMATS, Format, get_format, guess_format, nearest_formats
+from relatum.data.json_files import first_records
 from relatum.data.problems import Problems
+from relatum.data.records import show
 from relatum.errors import FormatError, RelatumError
 from relatum.schema import Schema
 from relatum.types import Document
 
 _ORDER = ("train", "dev", "valid", "test")
 _LABELS = "a file of labels"
+_SHOWN = 20
+"""How many keys of a record, or files of a folder, an error message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,14 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
         else:
             found = format if file.suffix == format.suffix and not _purpose(file) else None
         if found is None:
-            skipped.append((file.name, _purpose(file) or "not annotated data in a known format"))
+            skipped.append((file.name, _purpose(file) or _unknown_keys(file) or "not annotated data in a known format"))
         else:
             files.append((file, found))
     if not files:
-        raise FormatError(f"{path}: no annotated data found in this folder; name the format with --from if there is")
+        seen = "".join(f"; {name}: {reason}" for name, reason in skipped[:_SHOWN])
+        raise FormatError(
+            f"{path}: no annotated data found in this folder; name the format with --from if there is{seen}"
+        )
     by_stem = len({file.stem for file, _ in files}) == len(files)
     parts = [Part(_readable(file.stem if by_stem else file.name), file, found) for file, found in files]
     labels = [path / name for name, purpose in skipped if purpose == _LABELS]
@@ -93,9 +101,20 @@ def _guess_file(path: Path) -> Format:
     if format is None:
         if path.stat().st_size == 0:
             raise FormatError(f"{path}: the file is empty; name one that has data, or its format with --from")
-        what = _purpose(path) or "in no format that can be guessed"
-        raise FormatError(f"{path}: the file is {what}; name its format with --from")
+        what = _purpose(path) or _unknown_keys(path) or "in no format that can be guessed"
+        raise FormatError(f"{path}: the file is {what}; name its format with --from: {', '.join(FORMATS)}")
     return format
+
+
+def _unknown_keys(path: Path) -> str | None:
+    """The keys of JSON records that no format has, and the formats that come nearest; None where it has no records."""
+    record = next((one for one in first_records(path) if isinstance(one, dict)), None)
+    if record is None:
+        return None
+    keys = ", ".join(map(show, islice(record, _SHOWN))) or "none"
+    near = "; ".join(f"{format.name} ({', '.join(format.record_keys)})" for format in nearest_formats(record))
+    nearest = f"; nearest are {near}" if near else ""
+    return f"in no format that can be guessed (its records have the keys {keys}{nearest})"
 
 
 def _subfolders(path: Path, format: Format) -> list[Part]:

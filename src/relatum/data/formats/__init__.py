@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from pathlib import Path
 
 from relatum.data.formats import (
@@ -10,6 +11,7 @@ from relatum.data.formats import (
     brat,
     corp,
     docbin,
+    doccano,
     jsonl,
     label_studio,
     scierc,
@@ -29,13 +31,14 @@ FORMATS: dict[str, Format] = {
         brat.FORMAT,
         brat.WITHOUT_EVENTS,
         label_studio.FORMAT,
+        doccano.FORMAT,
         corp.FORMAT,
         docbin.FORMAT,
         ace.FORMAT,
     )
 }
 
-__all__ = ["FORMATS", "Format", "Holds", "get_format", "guess_format"]
+__all__ = ["FORMATS", "Format", "Holds", "get_format", "guess_format", "nearest_formats"]
 
 
 def get_format(name: str) -> Format:
@@ -49,5 +52,16 @@ def get_format(name: str) -> Format:
 
 
 def guess_format(path: Path) -> Format | None:
-    """The first format that recognises the file or folder by its content."""
-    return next((format for format in FORMATS.values() if format.recognise(path)), None)
+    """The first format that recognises the file or folder by its content; our own, which is the least strict, last."""
+    candidates = sorted(FORMATS.values(), key=lambda candidate: candidate is jsonl.FORMAT)
+    return next((format for format in candidates if format.recognise(path)), None)
+
+
+def nearest_formats(keys: Collection[str]) -> list[Format]:
+    """Formats of JSON records that have most of these keys, or keys spelt nearly so, the nearest first; two at most."""
+
+    def n_shared(format: Format) -> int:
+        return sum(bool(difflib.get_close_matches(key, format.record_keys, 1, 0.8)) for key in keys if key != "id")
+
+    near = sorted(((n_shared(format), format) for format in FORMATS.values()), key=lambda pair: -pair[0])
+    return [format for n, format in near[:2] if n]

@@ -67,6 +67,8 @@ class Format:
     """Raises `BadRecord` where a document that is otherwise fit holds something that cannot be written."""
     keys: tuple[str, ...] = ()
     """The keys of a record, which metadata cannot have."""
+    record_keys: tuple[str, ...] = ()
+    """The keys that a JSON record of this format may have, for messages; empty where records are something else."""
 
 
 def annotation_items(path: Path) -> list[object] | None:

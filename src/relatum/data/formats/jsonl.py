@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from relatum.data.records import Field, read_records, shorten
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
 _RECORD = ("id", "entities", "relations", "sentences", "clusters", "metadata")
+_KEYS = ("text", "words", "word_offsets", *_RECORD)
 _FOREIGN = {"tokens", "annotation_id"}
 """Keys that mark other formats which also have a text."""
 _ENTITY = ("id", "start", "end", "text", "label", "score", "fragments", "attributes")
@@ -26,8 +28,12 @@ _PLAIN_RELATION = {"head", "tail", "label"}
 
 
 def recognise(path: Path) -> bool:
+    """True for a record with a text or words; not if all its other keys are of somebody else."""
     record = first_record(path) if path.is_file() else None
-    return isinstance(record, dict) and ("words" in record or "text" in record) and not record.keys() & _FOREIGN
+    if not isinstance(record, dict) or not record.keys() & {"words", "text"} or record.keys() & _FOREIGN:
+        return False
+    others = record.keys() - {"words", "text", "id"}
+    return not others or any(difflib.get_close_matches(key, _KEYS, 1, 0.8) for key in others)
 
 
 def read(path: Path, problems: Problems) -> Iterator[Document]:
@@ -51,7 +57,7 @@ def _parse(record: Field, default_id: str) -> Document:
         annotation = _annotation(record, size, "words", characters)
         clusters = tuple(tuple(map(characters, cluster)) for cluster in _clusters(record, size, "words"))
         return _checked(record, Document(name, text, annotation, words, sentences, clusters, metadata=metadata))
-    record.only("text", "word_offsets", *_RECORD)
+    record.only(*_KEYS)  # words would have been read above
     text = record.need("text").text(empty=True)
     size = len(text)
     offsets = _offsets(record, size)
@@ -323,4 +329,5 @@ FORMAT = Format(
     recognise=recognise,
     read=read,
     write=write,
+    record_keys=_KEYS,
 )

@@ -311,4 +311,5 @@ FORMAT = Format(
     write=write,
     companion=labeling_config,
     check=check,
+    record_keys=("id", "data", "annotations", "predictions"),
 )

@@ -104,4 +104,5 @@ FORMAT = Format(
     read=read,
     write=write,
     keys=_OWN,
+    record_keys=_OWN,
 )

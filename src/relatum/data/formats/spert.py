@@ -103,4 +103,5 @@ FORMAT = Format(
     write=write,
     companion=types_json,
     keys=_OWN,
+    record_keys=_OWN,
 )
