@@ -21,6 +21,7 @@ from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import RunResult, TrainingStopped, score, train
 from relatum.training.monitor import Monitor
+from relatum.training.parts import BatchUpdates
 from relatum.types import Annotation
 
 from .conftest import TINY, Silent
@@ -114,6 +115,45 @@ def test_same_seed_gives_the_same_weights_and_another_gives_others(
     assert_same_run(whole, tmp_path / "same")
     one, other = final_state(whole), final_state(tmp_path / "other")
     assert not torch.equal(one["network/entity_scorer.weight"], other["network/entity_scorer.weight"])
+
+
+class Losses(Silent):
+    """A monitor that remembers the losses it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[float] = []
+
+    def advance(self, step: int, loss: float) -> None:
+        super().advance(step, loss)
+        self.losses.append(loss)
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+def test_loss_that_is_shown_is_a_smoothed_mean_per_word(
+    start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(loop, "_PATIENCE", -1.0)  # losses are read after every update
+    update, seen = BatchUpdates.update, list[tuple[int, float]]()
+
+    def noted(self: BatchUpdates, batch: list[int], step: int) -> torch.Tensor:
+        result = update(self, batch, step)
+        n_words = sum(self._lengths[index] for index in batch)
+        seen.append((n_words, result[0].item() * (1 if kind == "sum" else n_words)))
+        return result
+
+    monkeypatch.setattr(BatchUpdates, "update", noted)
+    monitor = Losses()
+    run_once(start, tiny(f"training.loss={kind}"), tmp_path / "run", monitor)
+    for number, shown in enumerate(monitor.losses, 1):
+        weights = [0.98 ** (number - place) for place in range(1, number + 1)]
+        total = sum(weight * loss for weight, (_, loss) in zip(weights, seen, strict=False))
+        n_words = sum(weight * words for weight, (words, _) in zip(weights, seen, strict=False))
+        assert shown == pytest.approx(total / n_words)
+    assert len(monitor.losses) == 12
+    for (evaluation, _), begin in zip(monitor.evaluations, (0, 4, 8), strict=True):
+        words, losses = zip(*seen[begin : begin + 4], strict=True)
+        assert evaluation.loss == pytest.approx(sum(losses) / sum(words))
 
 
 @pytest.mark.parametrize(("number", "stop_at"), [(signal.SIGINT, 2), (signal.SIGTERM, 8)])

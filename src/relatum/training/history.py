@@ -10,10 +10,13 @@ from relatum.config import TrainingConfig
 from relatum.evaluation.metrics import Scores, TaskScores
 from relatum.training.divergence import LossWatch
 
+_KEPT = 1 - 1 / 50
+"""The weight of an update in the smoothed loss, beside that of the next one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One evaluation; `loss` is the mean over the updates since the last, `seconds` counts from the run's start."""
+    """One evaluation; `loss` is the mean per word since the last, `seconds` counts from the run's start."""
 
     step: int
     loss: float
@@ -35,14 +38,35 @@ class Progress:
     step: int = 0
     seconds: float = 0.0
     loss_sum: float = 0.0
-    """The losses of the updates since the last evaluation."""
-    n_losses: int = 0
+    """The losses of all words since the last evaluation."""
+    n_words: int = 0
+    """The words that `loss_sum` is of."""
+    recent_loss: float = 0.0
+    """Like `loss_sum`, but each update counts a little less with every one after it."""
+    recent_words: float = 0.0
     evaluations: list[Evaluation] = field(default_factory=list)
     watch: LossWatch = field(default_factory=LossWatch)
     part_cells: int | None = None
     """The most table cells that were found to fit into memory at once; None where none was too large."""
     messages: list[str] = field(default_factory=list)
     """What the user was told, each once."""
+
+    def add_loss(self, loss: float, n_words: int) -> None:
+        """Note the loss of an update, summed over its words and their cells."""
+        self.loss_sum += loss
+        self.n_words += n_words
+        self.recent_loss = _KEPT * self.recent_loss + loss
+        self.recent_words = _KEPT * self.recent_words + n_words
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean loss per word since the last evaluation."""
+        return self.loss_sum / max(self.n_words, 1)
+
+    @property
+    def smoothed_loss(self) -> float:
+        """The mean loss per word of about the last 50 updates."""
+        return self.recent_loss / max(self.recent_words, 1e-9)
 
     @property
     def n_since_best(self) -> int:
@@ -62,6 +86,8 @@ class Progress:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Progress:
         evaluations = [Evaluation(**one) for one in record["evaluations"]]
+        if "n_losses" in record:  # an earlier version, which summed losses of batches
+            record = {name: value for name, value in record.items() if name not in ("loss_sum", "n_losses")}
         return cls(**{**record, "evaluations": evaluations, "watch": LossWatch(**record.get("watch", {}))})
 
 

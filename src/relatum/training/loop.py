@@ -167,7 +167,7 @@ class _Run:
         self._batches = Batches(self._model, examples)
         self._learned, groups = learned_parts(self._model)
         self._optimiser = Optimiser(self._network.parameters(), training, groups)
-        lengths = [len(example.sentence) for example in examples]
+        self._lengths = lengths = [len(example.sentence) for example in examples]
         # What a tuned encoder says of a batch is never twice the same, and is no part of a recording.
         recorder = make_recorder(self._model.device) if processes.n == 1 and not groups else None
         self._updates = BatchUpdates(
@@ -270,10 +270,10 @@ class _Run:
                 if self._processes.main:
                     save_batch(self._folder.bad_batch, examples, update, problem)
                 raise RelatumError(describe(self._folder.bad_batch, examples, update, problem, training))
-            progress.loss_sum += loss
-            progress.n_losses += 1
+            n_words = sum(self._lengths[index] for index in batch)
+            progress.add_loss(loss if training.loss == "sum" else loss * n_words, n_words)
         if values:
-            self._monitor.advance(progress.step, values[-1][0])
+            self._monitor.advance(progress.step, progress.smoothed_loss)
         self._unread.clear()
         self._last_read = time.monotonic()
 
@@ -285,7 +285,7 @@ class _Run:
         told = self._processes.tell("" if found is None else json.dumps(asdict(found[0])))
         evaluation = Evaluation(**json.loads(told))
         progress.evaluations.append(evaluation)
-        progress.loss_sum, progress.n_losses = 0.0, 0
+        progress.loss_sum, progress.n_words = 0.0, 0
         best = progress.best is evaluation
         if found is not None:
             if best:
@@ -307,7 +307,7 @@ class _Run:
             self._network.train()
         evaluation = Evaluation(
             progress.step,
-            progress.loss_sum / max(progress.n_losses, 1),
+            progress.mean_loss,
             learning_rate(progress.step, training),
             0.0 if scores is None else selection_score(scores, training),
             round(time.monotonic() - self._begun, 2),

@@ -28,7 +28,7 @@ class Monitor(Protocol):
         """Updates begin, after `step` that were made before."""
 
     def advance(self, step: int, loss: float) -> None:
-        """So many updates have been made, the latest with about this loss; called every few updates."""
+        """So many updates have been made, the latest with this mean loss per word; called every few updates."""
 
     def evaluate(self, evaluation: Evaluation, best: bool) -> None:
         """An evaluation was made."""

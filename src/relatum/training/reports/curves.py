@@ -26,7 +26,7 @@ class Curve:
 
 
 def loss_curves(evaluations: Iterable[Evaluation]) -> list[Curve]:
-    """The mean loss of the updates before each evaluation."""
+    """The mean loss per word of the updates before each evaluation."""
     return [Curve("loss", [(one.step, one.loss) for one in evaluations])]
 
 
