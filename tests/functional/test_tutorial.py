@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from relatum.cli.app import main
+from relatum.errors import RelatumError
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+UPDATES = 800
+"""The updates made here: fewer than the page's command chooses, and enough for what the page promises."""
 
 
 def commands() -> list[tuple[str, str]]:
@@ -54,6 +57,31 @@ def run(program: str, arguments: list[str]) -> tuple[int, str]:
     return status, said.read()
 
 
+def train(command: str, arguments: list[str], shown: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+    """Train in fewer updates: the status, all that was said, and what the page promises of that.
+
+    The lines up to the first `…` say what is chosen. They are compared with what the page's own command says before
+    it trains.
+    """
+    chosen, _, rest = shown.partition("…\n")
+    steps = re.findall(r"training\.steps = ([0-9]+)", chosen)
+    assert len(steps) == 1, chosen
+
+    def stop(*_: object, **__: object) -> None:
+        raise RelatumError("all is chosen")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("relatum.cli.train._run", stop)
+        _, said = run("relatum", arguments)
+    assert promise(chosen + "relatum: all is chosen").search(flat(said)), (
+        f"{command}\npromised:\n{chosen}\nfound:\n{said}"
+    )
+    status, said = run("relatum", [*arguments, "--set", f"training.steps={UPDATES}"])
+    total = f"{int(steps[0]):,}"
+    assert f"step 100 of {total}" in rest
+    return status, said, rest.replace(f"of {total}", f"of {UPDATES:,}")
+
+
 @pytest.mark.slow
 def test_tutorial_keeps_its_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path
@@ -66,7 +94,10 @@ def test_tutorial_keeps_its_promises(tmp_path: Path, monkeypatch: pytest.MonkeyP
             place = place / arguments[0]
             continue
         monkeypatch.chdir(place)
-        status, said = run(program, arguments)
+        if arguments[0] == "train":
+            status, said, shown = train(command, arguments, shown, monkeypatch)
+        else:
+            status, said = run(program, arguments)
         assert status == 0, f"{command}\n{said}"
         assert promise(shown).search(flat(said)), f"{command}\npromised:\n{shown}\nfound:\n{said}"
         done.append(program if program != "relatum" else arguments[0])

@@ -1,6 +1,7 @@
 """The scan on a CPU against the definition: states and every gradient, in each type of numbers."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -164,6 +165,14 @@ def errors(case: Case, backend: str, expected: list[Tensor]) -> list[float]:
     ]
 
 
+@cache
+def in_plain_torch(lengths: tuple[int, ...], width: int, dtype: torch.dtype) -> tuple[Case, list[Tensor], list[float]]:
+    """A case in some type, its exact results, and the errors of plain torch: in half precision the slowest of all."""
+    case = make_case([*lengths], width, input_width=50).to(dtype)
+    exact = case.to(torch.float64).results("wavefront")
+    return case, exact, errors(case, "wavefront", exact)
+
+
 @pytest.mark.parametrize(
     ("dtype", "backend"),
     [
@@ -175,13 +184,11 @@ def errors(case: Case, backend: str, expected: list[Tensor]) -> list[float]:
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("lengths", "width"), [([19, 1, 0, 7, 19], 37), ([24], 100), ([3, 9], 64)], ids=str)
+@pytest.mark.parametrize(("lengths", "width"), [((17, 1, 0, 7, 3), 37), ((24,), 100), ((3, 9), 64)], ids=str)
 def test_error_is_at_most_twice_that_of_plain_torch(
-    dtype: torch.dtype, backend: str, lengths: list[int], width: int
+    dtype: torch.dtype, backend: str, lengths: tuple[int, ...], width: int
 ) -> None:
-    case = make_case(lengths, width, input_width=50).to(dtype)
-    exact = case.to(torch.float64).results("wavefront")
-    plain = errors(case, "wavefront", exact)
+    case, exact, plain = in_plain_torch(lengths, width, dtype)
     for found, allowed in zip(errors(case, backend, exact), plain, strict=True):
         assert found <= 2 * allowed
     states = case.whole_layer(CpuScanner(replace(SOURCE, flags=EMULATED.get(backend, ()))))

@@ -101,13 +101,14 @@ class Record(torch.utils._python_dispatch.TorchDispatchMode):
 def random(*shape):
     return torch.randn(shape)
 
-for spec, width in ((CellSpec(), 3), (CellSpec(("up", "left"), ("up", "left")), 17)):
-    columns = spec.n_parts * width
-    weights = random(2, 5, columns), random(2, columns), random(2, len(spec.slots) * width, columns), random(2, columns)
+neighbours = ("up", "left")
+for spec, width, directions in ((CellSpec(), 3, ("nw", "se")), (CellSpec(neighbours, neighbours), 17, ("sw",))):
+    n, columns = len(directions), spec.n_parts * width
+    weights = random(n, 5, columns), random(n, columns), random(n, len(spec.slots) * width, columns), random(n, columns)
     mask = torch.tensor([[True, True], [True, False]])
     for keep in (True, False):
         with use_backend("triton"), torch.set_grad_enabled(keep), Record():
-            md_gru(random(2, 2, 2, 5), random(2, 2, 2, 2, width), mask, Weights(*weights), ("nw", "se"), spec)
+            md_gru(random(2, 2, 2, 5), random(2, 2, 2, n, width), mask, Weights(*weights), directions, spec)
         cells, joined, recurrent, *rest = seen.pop()
         given = [one.detach().requires_grad_(keep) for one in (cells, joined, recurrent)]
         torch.library.opcheck(operator, (*given, *rest))

@@ -19,6 +19,8 @@ from relatum.training.defaults import Machine, settle
 from relatum.training.folder import RunRecord
 from relatum.training.loop import RunResult, TrainingStopped, score, train
 from relatum.training.reports.predictions import read_predictions
+from relatum.training.runs.parallel import complete_runs
+from relatum.training.runs.plan import RunsFolder, start_runs
 
 from .conftest import TINY, Silent
 
@@ -125,12 +127,15 @@ def test_run_that_was_stopped_goes_on_with_the_same_data(
     assert (again.model / "model.safetensors").read_bytes() == (result.model / "model.safetensors").read_bytes()
 
 
-def test_several_runs_have_a_summary_of_test_alone(small_corpus: Path, tmp_path: Path) -> None:
-    sets = [word for one in (*TINY, ALL) for word in ("--set", one)]
-    out = tmp_path / "runs"
-    ran = CliRunner().invoke(app, ["train", str(small_corpus), "--out", str(out), "--runs", "2", "--jobs", "1", *sets])
-    assert ran.exit_code == 0, ran.output
-    results = json.loads((out / "results.json").read_text())
+def test_several_runs_have_a_summary_of_test_alone(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    folder = RunsFolder(tmp_path / "runs")
+    plan = start_runs(folder.path, small_corpus, tiny(ALL), n_runs=2, device="cpu")
+    for run in folder.prepare(plan):  # here and not in processes of their own, which would import torch again
+        record = folder.run(run).read()
+        data = load_training_data(small_corpus, record.config)
+        train(data, record, folder.run(run).path, device=CPU, monitor=Silent(), resume=True)
+    results = complete_runs(folder.path)
+    assert results == json.loads(folder.results.read_text())
     assert [run["dev"] for run in results["runs"]] == [None, None]
     assert list(results["summary"]) == ["test"]
 
