@@ -19,6 +19,7 @@ from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import save_model
 from relatum.models.model import Model
+from relatum.models.vocabulary import Vocabulary
 from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Prediction, Sentence, Span
 
@@ -158,6 +159,17 @@ def test_ensemble_has_no_calibration_and_is_not_saved(tmp_path: Path) -> None:
         ensemble.save(tmp_path / "model")
 
 
+def test_emoji_that_one_member_has_seen_are_read_by_the_ensemble() -> None:
+    first, second = make_model(0), make_model(1)
+    with_emoji = replace(second, characters=Vocabulary((*first.characters.entries, ",", "😀")))  # type: ignore[union-attr]
+    words = ["Mara", "😀", "✈"]
+    for members, read in (([first, second], words), ([first, with_emoji], ["Mara", "😀", ","])):
+        unseen = Ensemble(members)._unseen
+        assert unseen is not None
+        assert unseen.replace_emoji(words) == read
+    assert Ensemble([first, replace(second, characters=None)])._unseen is None
+
+
 def test_ensemble_is_loaded_by_the_names_of_its_members(tmp_path: Path) -> None:
     for seed in range(2):
         save_model(make_model(seed), tmp_path / str(seed))
@@ -165,6 +177,7 @@ def test_ensemble_is_loaded_by_the_names_of_its_members(tmp_path: Path) -> None:
     ensemble = Extractor.from_pretrained(names, device="cpu", batch_size=3, max_cells=500)
     assert isinstance(ensemble, Ensemble)
     assert (ensemble.batch_size, ensemble.max_cells) == (3, 500)
+    assert repr(ensemble).startswith(f"<Ensemble '{names[0]} + {names[1]}' on cpu: ")
     assert_same(ensemble.predict(SENTENCES), Ensemble([make_model(0), make_model(1)]).predict(SENTENCES))
     with pytest.raises(RelatumError, match="named twice"):
         Extractor.from_pretrained([*names, tmp_path / "." / "1"])

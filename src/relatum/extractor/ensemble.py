@@ -13,7 +13,7 @@ from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, find_model
+from relatum.extractor.extractor import Extractor, find_model, find_unseen
 from relatum.extractor.inside.layers import Reading
 from relatum.extractor.jobs import Job, Reader, do_jobs
 from relatum.extractor.piping import OnProgress
@@ -53,6 +53,7 @@ class Ensemble(Extractor):
         joined = replace(first, config=config, schema=schema, calibration=None)
         super().__init__(joined, "", batch_size, max_cells, splitter)
         self.members = tuple(members)
+        self._unseen = find_unseen(members)
         self.name = " + ".join(names or ())
         self._others: list[Reader] = [(other, KnownWords()) for other in others]
 

@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
+from itertools import chain
 from math import isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -68,7 +69,7 @@ class Extractor:
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
         self._known = KnownWords()
-        self._unseen = None if model.characters is None else UnseenCharacters(model.characters.entries)
+        self._unseen = find_unseen([model])
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
     @classmethod
@@ -440,6 +441,12 @@ def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
     """The entities that lie in a window, counted from its start."""
     inside = tuple(entity for entity in entities if window.contains(entity.span))
     return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
+
+
+def find_unseen(models: Sequence[Model]) -> UnseenCharacters | None:
+    """The characters that none of the models has seen; None where a model does not read characters."""
+    vocabularies = [model.characters.entries for model in models if model.characters is not None]
+    return UnseenCharacters(chain.from_iterable(vocabularies)) if len(vocabularies) == len(models) else None
 
 
 def _models_of(state: Mapping[str, Any]) -> list[Model]:

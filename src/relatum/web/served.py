@@ -50,7 +50,7 @@ class ServedModel:
 
         self.queue = BatchQueue(
             extractor,
-            extractor.model.config.extraction.max_words,
+            extractor.max_words,
             limits.max_waiting,
             batch_size,
             n_readers,
