@@ -2,30 +2,52 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+RUN := $(VENV)/.ready-to-run
+DEV := $(VENV)/.ready-to-develop
+# Where the build of torch comes from: this one is for CPUs, and a tenth of the size of the one with CUDA.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+INSTALL = $(PIP) install --quiet --no-compile
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench lock clean
 
-demo: $(READY)
+demo: $(RUN)
 	@bash examples/demo.sh
 
 test: check
 	$(BIN)/pytest -n auto
 
-check: $(READY)
+check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY)
+bench: $(DEV)
 	$(BIN)/python -m benchmarks
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "relatum needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+lock: $(DEV)
+	$(BIN)/python scripts/lock.py
+
+# torch has no hash, since its build depends on where it comes from. Where that index cannot be reached, the build of
+# the usual index takes its place, with all that it depends on.
+$(RUN): pyproject.toml constraints.txt requirements/run.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "relatum needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	@echo 'Setting up $(VENV): PyTorch for CPUs and the packages that relatum needs (250 MB to download, 0.9 GB on disk).'
+	@echo 'This takes about a minute, and longer on a slow network.'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@touch $(READY)
+	$(INSTALL) --no-deps --constraint constraints.txt --index-url $(TORCH_INDEX) --retries 2 torch \
+		|| { echo 'No CPU build of PyTorch at $(TORCH_INDEX): installing the usual build, which can be gigabytes.'; \
+		$(INSTALL) --constraint constraints.txt torch; }
+	$(INSTALL) --require-hashes --requirement requirements/run.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $(RUN)
+
+$(DEV): $(RUN) requirements/dev.txt
+	@echo 'Adding what the tests need: linters, spaCy, Playwright, Triton and more (another 1.3 GB on disk).'
+	@echo 'This takes about a minute, and longer on a slow network.'
+	$(INSTALL) --require-hashes --requirement requirements/dev.txt
+	@touch $(DEV)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
