@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from relatum.config import load_config
 from relatum.encoders.resolve import load_encoder
 from relatum.models.build import build_model
+from relatum.models.manifest import Manifest
 from relatum.models.model import Model
 from relatum.schema import RelationType, Schema
 
 SCHEMA = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
+
+
+def seal(folder: Path) -> None:
+    """Write the manifest of a model anew, after a test has changed its files."""
+    Manifest.of_folder(folder, {}).write()
 
 
 SETTINGS = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from io import BufferedReader
 from pathlib import Path
 
+from relatum import strict_json
 from relatum.errors import RelatumError
 
 MAX_JSON = 64 * 2**20
@@ -39,6 +39,6 @@ def read_bytes(path: Path, limit: int = MAX_JSON) -> bytes:
 def read_json(path: Path, limit: int = MAX_JSON) -> object:
     """Read the JSON value in a file."""
     try:
-        return json.loads(read_bytes(path, limit).decode("utf-8-sig"))
+        return strict_json.loads(read_bytes(path, limit).decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise RelatumError(f"{path}: not valid JSON: {error}") from None

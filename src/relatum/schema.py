@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from relatum import strict_json
-from relatum.errors import SchemaError
+from relatum.errors import RelatumError, SchemaError
+from relatum.files import read_json
 from relatum.types import Annotation
 
 
@@ -57,14 +58,15 @@ class Schema:
     def __post_init__(self) -> None:
         relations = [kind.name for kind in self.relation_types]
         for what, names in (("entity", self.entity_types), ("relation", relations)):
-            repeated = sorted({name for name in names if list(names).count(name) > 1})
-            if repeated:
-                raise SchemaError(f"{what} type {repeated[0]!r} stands twice in the schema; remove one")
+            repeated = min((name for name, count in Counter(names).items() if count > 1), default=None)
+            if repeated is not None:
+                raise SchemaError(f"{what} type {repeated!r} stands twice in the schema; remove one")
             if "" in names:
                 raise SchemaError(f"{'an' if what == 'entity' else 'a'} {what} type has an empty name; give it one")
+        known = set(self.entity_types)
         for kind in self.relation_types:
             for label in (*kind.head_labels, *kind.tail_labels, *chain.from_iterable(kind.pairs)):
-                if label not in self.entity_types:
+                if label not in known:
                     raise SchemaError(
                         f"relation type {kind.name!r} names the entity type {label!r}, which the schema does not have; "
                         f"it has {', '.join(self.entity_types)}"
@@ -152,16 +154,14 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         try:
-            record = strict_json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            record = read_json(Path(path))
             if not isinstance(record, dict):
                 raise SchemaError(f"found {type(record).__name__}, expected a JSON object")
             return cls.from_dict(record)
-        except OSError as error:
-            raise SchemaError(f"{path}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise SchemaError(f"{path}: not valid JSON: {error}") from None
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
+        except RelatumError as error:
+            raise SchemaError(str(error)) from None
 
 
 _SHAPES = (

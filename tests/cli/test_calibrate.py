@@ -41,7 +41,10 @@ def test_calibration_on_dev_is_that_of_the_training(model: Path, examples_folder
     result = run(model, examples_folder / "news")
     after = files(model)
     assert json.loads(after["config.json"])["calibration"] == json.loads(before["config.json"])["calibration"]
-    assert {name for name in after if after[name] != before[name]} <= {"README.md"}  # it had the scores of test as well
+    assert {name for name in after if after[name] != before[name]} <= {
+        "README.md",
+        "manifest.json",
+    }  # it had the scores of test as well
     assert "before: Expected calibration error" in result.stdout
     assert "after: Expected calibration error" in result.stdout
     assert "Relations, strict (RE+) by threshold" in result.stdout
@@ -53,7 +56,7 @@ def test_calibration_on_another_part_changes_scores_and_card_alone(model: Path, 
     before, found = files(model), Extractor.from_pretrained(model, "cpu")(text)
     run(model, examples_folder / "news", "--part", "train")
     after, again = files(model), Extractor.from_pretrained(model, "cpu")(text)
-    assert {name for name in after if after[name] != before[name]} == {"README.md", "config.json"}
+    assert {name for name in after if after[name] != before[name]} == {"README.md", "config.json", "manifest.json"}
     assert "calibrated on train" in after["README.md"].decode()
     assert after["README.md"].decode().count("## Confidence") == 1
     assert "## How it was made" in after["README.md"].decode()

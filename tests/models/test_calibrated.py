@@ -14,6 +14,8 @@ from relatum.errors import RelatumError
 from relatum.models.checkpoint import copy_model, load_model, save_model, write_calibration
 from relatum.types import Calibration, ScoreMap
 
+from ..small_models import seal
+
 OWN = Calibration(ScoreMap(4.25, -0.5), ScoreMap(3.5))
 
 
@@ -45,7 +47,7 @@ def test_calibration_is_written_into_a_model_and_changes_nothing_else(saved: Pat
     write_calibration(saved, OWN, "# Another card\n")
     after = files(saved)
     assert after.keys() == before.keys()
-    assert {name for name in after if after[name] != before[name]} == {"README.md", "config.json"}
+    assert {name for name in after if after[name] != before[name]} == {"README.md", "config.json", "manifest.json"}
     assert after["README.md"] == b"# Another card\n"
     record = json.loads(after["config.json"])
     assert record.pop("calibration") == {
@@ -72,7 +74,7 @@ def test_failure_while_writing_leaves_the_model_as_it_was(saved: Path, monkeypat
 
 def test_folder_that_is_no_model_gets_no_calibration(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(RelatumError, match="expected 1"):
+    with pytest.raises(RelatumError, match="there is no manifest"):
         write_calibration(tmp_path, OWN, "")
     assert files(tmp_path) == {"config.json": b"{}"}
 
@@ -113,6 +115,7 @@ GOOD = {"temperature": 1.5, "bias": 0}
 def test_wrong_calibration_is_refused(saved: Path, value: object, message: str) -> None:
     path = saved / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"calibration": value}))
+    seal(saved)
     with pytest.raises(RelatumError, match=message) as caught:
         load_model(saved)
     assert str(path) in str(caught.value)
@@ -122,4 +125,5 @@ def test_wrong_calibration_is_refused(saved: Path, value: object, message: str) 
 def test_whole_numbers_are_numbers(saved: Path) -> None:
     path = saved / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"calibration": {"entities": GOOD, "relations": GOOD}}))
+    seal(saved)
     assert load_model(saved).calibration == Calibration(ScoreMap(1.5), ScoreMap(1.5))

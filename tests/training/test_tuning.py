@@ -162,7 +162,7 @@ def test_changed_base_or_adapters_are_refused(start: Start, tuned: Settings, tin
     settings = path / "adapter" / "adapter_config.json"
     described = settings.read_text()
     settings.write_text(described.replace('"lora_alpha": 16', '"lora_alpha": 17'))
-    with pytest.raises(RelatumError, match=r"the adapters of the encoder have the sha256 .* damaged or replaced"):
+    with pytest.raises(RelatumError, match=r"adapter_config\.json: the file has the sha256 .* damaged or replaced"):
         load_model(path)
     settings.write_text(described)
     load_model(path)
@@ -250,7 +250,9 @@ def test_learned_mixing_of_a_frozen_encoder_is_learned_and_saved(start: Start, t
 def test_frozen_encoder_is_part_of_no_checkpoint(start: Start, tuned: Settings, tmp_path: Path) -> None:
     result = run(start, tuned(), tmp_path / "run")
     assert not any("encoder." in name and "/encoder" in name for name in final_state(tmp_path / "run"))
-    assert "adapters_sha256" not in json.loads((result.model / "config.json").read_text())["encoder"]
+    assert not any(
+        name.startswith("adapter") for name in json.loads((result.model / "manifest.json").read_text())["files"]
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

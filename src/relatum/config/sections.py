@@ -36,10 +36,16 @@ FunctionName = Annotated[
     Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$", description='"package.module:function"'),
 ]
 
-Positive = Annotated[int, Field(gt=0)]
-NotNegative = Annotated[int, Field(ge=0)]
-Even = Annotated[int, Field(gt=0, multiple_of=2)]
-Odd = Annotated[int, AfterValidator(_odd), Field(gt=0)]
+# Settings also come with models that strangers made: nothing that they ask for may take all memory, or for ever.
+Positive = Annotated[int, Field(gt=0, lt=2**31)]
+NotNegative = Annotated[int, Field(ge=0, lt=2**31)]
+Layers = Annotated[int, Field(gt=0, le=1000)]
+Width = Annotated[int, Field(gt=0, le=16_384)]
+InnerWidth = Annotated[int, Field(gt=0, le=65_536)]
+EvenWidth = Annotated[int, Field(gt=0, le=16_384, multiple_of=2)]
+OddSize = Annotated[int, AfterValidator(_odd), Field(gt=0, le=255)]
+Cells = Annotated[int, Field(gt=0, le=2**26)]
+Words = Annotated[int, Field(gt=0, le=2**13)]
 PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
@@ -127,7 +133,7 @@ class EncoderConfig(Section):
         description="Other Hugging Face encoders, named like the first, whose vectors and attention maps stand beside "
         "its own.",
     )
-    n_layers: Positive = Field(
+    n_layers: Layers = Field(
         default=4,
         description="How many of its last layers are averaged into the vector of a piece; of one beside it that has "
         "fewer, all.",
@@ -183,7 +189,7 @@ class EncoderConfig(Section):
         description="What training changes of a Hugging Face encoder: nothing, small adapters of low rank beside its "
         "linear layers (extra train), or all its weights.",
     )
-    lora_rank: Positive = Field(default=8, description="The rank of adapters.")
+    lora_rank: Width = Field(default=8, description="The rank of adapters.")
     lora_alpha: PositiveNumber = Field(
         default=16.0, description="What an adapter adds is multiplied by lora_alpha / lora_rank."
     )
@@ -230,16 +236,18 @@ class CharactersConfig(Section):
     """Vectors of words made from their characters (paper, section 4.1)."""
 
     kind: Literal["lstm", "none"] = Field(default="lstm", description="A bidirectional LSTM, or nothing.")
-    width: Even = Field(default=30, description="The width of a character's vector, and of the word's made from them.")
+    width: EvenWidth = Field(
+        default=30, description="The width of a character's vector, and of the word's made from them."
+    )
 
 
 class ModelConfig(Section):
     """The stack of table-sequence layers (paper, section 4)."""
 
-    width: Positive = Field(
+    width: Width = Field(
         default=200, description="The width H of both representations, unless table.width says otherwise."
     )
-    n_layers: Positive = Field(default=3, description="How many layers are stacked (L).")
+    n_layers: Layers = Field(default=3, description="How many layers are stacked (L).")
     share_layers: bool = Field(default=False, description="Whether all layers have the same parameters.")
     interaction: Literal["both", "table-to-sequence", "sequence-to-table", "none"] = Field(
         default="both",
@@ -263,7 +271,7 @@ class TableConfig(Section):
     kind: Literal["md-gru", "cnn", "none"] = Field(
         default="md-gru", description="Multi-dimensional recurrent, convolutional, or no table encoder at all."
     )
-    width: Positive | None = Field(
+    width: Width | None = Field(
         default=None, description="The width of the table's cells; if unset, model.width. A narrower table is faster."
     )
     directions: Annotated[
@@ -287,7 +295,7 @@ class TableConfig(Section):
         default="after",
         description="Whether the reset gate acts on the states after they are projected, or before.",
     )
-    kernel_size: Odd = Field(default=3, description="The size of the convolution of a CNN.")
+    kernel_size: OddSize = Field(default=3, description="The size of the convolution of a CNN.")
     attention_maps: bool = Field(
         default=True, description="Whether the encoder's attention maps are given to the table, where it has any."
     )
@@ -301,8 +309,8 @@ class SequenceConfig(Section):
     """The sequence encoder (paper, section 4.3)."""
 
     kind: Literal["attention", "none"] = Field(default="attention", description="Self-attention, or none at all.")
-    n_attention_heads: Positive = Field(default=8, description="How many attention heads a layer has.")
-    feedforward_width: Positive = Field(default=800, description="The inner width of the feed-forward network.")
+    n_attention_heads: Width = Field(default=8, description="How many attention heads a layer has.")
+    feedforward_width: InnerWidth = Field(default=800, description="The inner width of the feed-forward network.")
     output_activation: Literal["relu", "none"] = Field(
         default="relu", description="What follows the output projection of the attention."
     )
@@ -331,7 +339,7 @@ class DecodingConfig(Section):
 class TrainingConfig(Section):
     """How a model is trained; the defaults are the paper's recipe (appendix C)."""
 
-    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="The same seed gives the same model on a CPU.")
+    seed: NotNegative = Field(default=0, description="The same seed gives the same model on a CPU.")
     sizes: Literal["given", "auto"] = Field(
         default="given",
         description="Whether keys that nobody gives have their defaults, or values chosen by relatum train for the "
@@ -339,7 +347,7 @@ class TrainingConfig(Section):
     )
     steps: Positive = Field(default=20_000, description="How many updates are made.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")
-    max_cells: Positive = Field(
+    max_cells: Cells = Field(
         default=100_000,
         description="The most table cells in a batch (sentences times the square of the longest); a batch over it is "
         "made smaller.",
@@ -447,12 +455,12 @@ class ExtractionConfig(Section):
     """How raw text is read with a trained model."""
 
     batch_size: Positive = Field(default=32, description="Sentences in a batch.")
-    max_cells: Positive = Field(
+    max_cells: Cells = Field(
         default=32_768,
         description="The most table cells in a batch; a sentence of up to max_words words that has more is a batch of "
         "its own.",
     )
-    max_words: Positive = Field(
+    max_words: Words = Field(
         default=96,
         description="The longest sentence that is read as a whole; a longer one is read in windows. A model finds less "
         "in sentences much longer than those it was trained on.",

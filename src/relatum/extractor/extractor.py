@@ -27,7 +27,7 @@ from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_te
 from relatum.extractor.precision import Precision, check_precision, set_precision
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.extractor.unseen import UnseenCharacters
-from relatum.models.checkpoint import load_model, save_model
+from relatum.models.checkpoint import load_model, read_card, save_model
 from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.tagging.sequence import check_fit
@@ -104,13 +104,11 @@ class Extractor:
 
             return load_ensemble(name_or_path, device, precision, batch_size, max_cells, words, sentences)
         path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
-        card = path / "README.md"
-        text = card.read_text(encoding="utf-8") if card.exists() else ""
         given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
         names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
         model = load_model(path, place, names)
         splitter = make_splitter(**{**model.config.text.to_dict(), **given})
-        extractor = cls(model, text, batch_size, max_cells, splitter)
+        extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
         extractor.name = str(name_or_path)
         set_precision(extractor.model, precision)
         return extractor

@@ -19,14 +19,17 @@ from safetensors.torch import load_file, save_file
 from relatum._version import __version__
 from relatum.config import Config, load_record
 from relatum.data.atomic import new_folder, replacing_file
-from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash, files_hash, weights_hash
+from relatum.encoders.hashing import encoder_files, file_hash, files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
 from relatum.encoders.stacked import StackedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
+from relatum.files import read_bytes
 from relatum.models.build import build_model
+from relatum.models.manifest import CARD, Manifest
+from relatum.models.manifest import NAME as MANIFEST
 from relatum.models.model import Model
 from relatum.models.record import (
     CURE,
@@ -59,6 +62,7 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
     encoder inside are then those of that model, linked, so that a large encoder is not copied again and again.
     """
     _check_functions(model.config)
+    known: dict[str, str] = {}
     with new_folder(path) as folder:
         dtype = _DTYPES[model.config.training.save_dtype]
         weights = model.network.state_dict()
@@ -68,10 +72,9 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
             "format": FORMAT,
             "relatum_version": __version__,
             "config": model.config.to_dict(),
-            "encoder": _save_encoder(model, folder, before),
-            **_save_beside(model, folder, before),
+            "encoder": _save_encoder(model, folder, before, known),
+            **_save_beside(model, folder, before, known),
             "characters": None if model.characters is None else list(model.characters.entries),
-            "weights_sha256": file_hash(folder / WEIGHTS),
         }
         if model.calibration is not None:
             record["calibration"] = calibration_record(model.calibration)
@@ -79,7 +82,8 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
         _write_json(folder / "schema.json", model.schema.to_dict())
         if model.words is not None:
             _write_json(folder / "words.json", list(model.words.entries))
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        (folder / CARD).write_text(card, encoding="utf-8")
+        Manifest.of_folder(folder, known).write()
 
 
 def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str, str] = MappingProxyType({})) -> Model:
@@ -87,20 +91,26 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
 
     `text` are rules for splitting text, by key of the section `text`, that the user gives instead of the model's own.
     """
+    manifest = Manifest.read(path)
+    manifest.check()
     record = ModelRecord.read(path / "config.json", text)
     schema = Schema.load(path / "schema.json")
-    weights = _read_weights(path / WEIGHTS, record.weights_sha256)
-    words = _read_words(path, weights) if (path / "words.json").exists() else None
+    weights = _read_weights(path / WEIGHTS)
+    words = _read_words(path, weights) if "words.json" in manifest else None
+    _check_sizes(path, record, schema, weights)
     config, encoder = record.config, None
     if record.encoder is not None:
         want_maps = config.table.attention_maps and config.table.kind != "none"
         all_of = zip((record.encoder, *record.beside), _inside_names(config), strict=True)
-        folders = [_find_encoder(one, path, path / inside) for one, inside in all_of]
-        encoder = load_encoder(config.encoder, want_maps, folders, _find_adapters(record, path))
+        folders = [_find_encoder(one, manifest, inside) for one, inside in all_of]
+        adapters = path / ADAPTERS if config.encoder.tuning == "lora" else None
+        encoder = load_encoder(config.encoder, want_maps, folders, adapters)
     try:
         model = build_model(config, schema, encoder, words, record.characters)
     except ConfigError as error:
         raise ConfigError(f"{path / 'config.json'}: {error}") from None
+    except (RuntimeError, MemoryError) as error:  # torch's words for a network that has no room
+        raise RelatumError(f"{path / 'config.json'}: the network cannot be made ({error}); {CURE}") from None
     try:
         model.network.load_state_dict({name: value.float() for name, value in weights.items()})
     except RuntimeError as error:
@@ -110,33 +120,47 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
 
 
 def write_calibration(path: Path, calibration: Calibration | None, card: str) -> None:
-    """Give the model in a directory another calibration, or none, and card; all else stays as it is, hashes too."""
+    """Give the model in a directory another calibration, or none, and card; all else stays as it is."""
+    manifest = Manifest.read(path)
+    manifest.check()
     record = read_json(path / "config.json")
     record.pop("calibration", None)
     if calibration is not None:
         record["calibration"] = calibration_record(calibration)
-    # Both are written whole before either takes its place.
-    with replacing_file(path / "README.md") as readme, replacing_file(path / "config.json") as settings:
+    # Both are written whole before either takes its place, and the manifest knows of both, old and new, in between: a
+    # process that is killed at any instant leaves a model that can be read.
+    with replacing_file(path / CARD) as readme, replacing_file(path / "config.json") as settings:
         readme.write_text(card, encoding="utf-8")
         _write_json(settings, record)
+        changed = {CARD: file_hash(readme), "config.json": file_hash(settings)}
+        replace(manifest, replacing=changed).write()
+    manifest.replace(**changed).write()
+
+
+def read_card(path: Path) -> str:
+    """Read the card of a model whose files have been checked; empty if it has none."""
+    if CARD not in Manifest.read(path):
+        return ""
+    try:
+        return read_bytes(path / CARD).decode()
+    except UnicodeDecodeError as error:
+        raise RelatumError(f"{path / CARD}: found a byte that is not UTF-8 at {error.start}; {CURE}") from None
 
 
 @contextmanager
 def copy_model(path: Path, target: Path) -> Iterator[Path]:
     """A copy of a model's directory that becomes `target`, which must be new or empty, when the block ends well."""
+    manifest = Manifest.read(path)
+    manifest.check()
     with new_folder(target) as draft:
-        shutil.copytree(path, draft, dirs_exist_ok=True)
+        for name in (*manifest.files, MANIFEST):
+            (draft / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(path / name, draft / name)
         yield draft
 
 
-def _read_weights(path: Path, sha256: str | None) -> dict[str, torch.Tensor]:
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     try:
-        found = file_hash(path)
-        if sha256 is not None and found != sha256:
-            raise RelatumError(
-                f"{path}: the weights have the sha256 {found}, but config.json says {sha256}: the file was damaged or "
-                f"replaced; {CURE}"
-            )
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise RelatumError(f"{path}: the weights cannot be read ({error}); {CURE}") from None
@@ -157,41 +181,42 @@ def _read_words(path: Path, weights: dict[str, torch.Tensor]) -> WordVectors:
     return WordVectors(tuple(words), vectors[FIRST:].float())
 
 
-def _save_encoder(model: Model, folder: Path, before: Path | None) -> dict[str, Any] | None:
-    """Which encoder it is, its files where they are to be inside, and what was learned of it."""
+def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[str, str]) -> dict[str, Any] | None:
+    """Save the encoder (or its name and hash) and the adapters; return its entry in config.json.
+
+    The sha256 of files that are copied are noted in `known`.
+    """
     encoder, tuning = model.encoder, model.config.encoder.tuning
     if encoder is None:
         return None
     dtype = _DTYPES[model.config.training.save_dtype]
     source, name = encoder.folder, model.config.encoder.name
     inside = model.config.encoder.store == "inside" or tuning == "full"  # nowhere else is there such an encoder
-    adapters: dict[str, str] = {}
     if tuning == "lora":
         (folder / ADAPTERS).mkdir()
         if isinstance(encoder, TunedEncoder):
             encoder.save(folder / ADAPTERS, dtype)
         elif isinstance(encoder, HuggingFaceEncoder) and encoder.adapters is not None:
             shutil.copytree(encoder.adapters, folder / ADAPTERS, dirs_exist_ok=True)
-        adapters = {"adapters_sha256": adapters_hash(folder / ADAPTERS)}
     if tuning == "full" and isinstance(encoder, TunedEncoder):
         source = folder / ENCODER
         source.mkdir()
         encoder.save(source, dtype)
         return _describe(source, name, inside)
     if inside:
-        _copy_encoder(source, folder, before, ENCODER)
-    return {**_describe(source, name, inside), **adapters}
+        known |= _copy_encoder(source, folder, before, ENCODER)
+    return _describe(source, name, inside)
 
 
-def _save_beside(model: Model, folder: Path, before: Path | None) -> dict[str, Any]:
-    """The same of the encoders beside the first, where there are any."""
+def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[str, str]) -> dict[str, Any]:
+    """Save the encoders beside the first as `_save_encoder` does; return their entries in config.json."""
     encoder, config = model.encoder, model.config.encoder
     if not isinstance(encoder, StackedEncoder):
         return {}
     inside, records = config.store == "inside", []
     for one, name, its_folder in zip(encoder.encoders[1:], config.beside, _inside_names(model.config)[1:], strict=True):
         if inside:
-            _copy_encoder(one.folder, folder, before, its_folder)
+            known |= _copy_encoder(one.folder, folder, before, its_folder)
         records.append(_describe(one.folder, name, inside))
     return {"beside": records}
 
@@ -201,10 +226,12 @@ def _inside_names(config: Config) -> list[str]:
     return [ENCODER, *(f"{ENCODER}-{number}" for number in range(2, len(config.encoder.beside) + 2))]
 
 
-def _copy_encoder(source: Path, folder: Path, before: Path | None, name: str) -> None:
+def _copy_encoder(source: Path, folder: Path, before: Path | None, name: str) -> dict[str, str]:
+    """Copy the files of an encoder; return their sha256, those of the source: a damaged twin is noticed by them."""
     (folder / name).mkdir()
     for file in encoder_files(source):
         _link_or_copy(None if before is None else before / name / file.name, file, folder / name / file.name)
+    return {f"{name}/{file.name}": file_hash(file) for file in encoder_files(source)}
 
 
 def _describe(source: Path, name: str, inside: bool) -> dict[str, Any]:
@@ -227,48 +254,62 @@ def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _find_encoder(record: EncoderRecord, path: Path, inside: Path) -> Path:
-    """The folder of an encoder of the model in `path`, which must be the very one it was trained with."""
-    if record.inside and not inside.is_dir():
-        raise RelatumError(f"{inside}: the model's encoder is not there; {CURE}")
+def _find_encoder(record: EncoderRecord, manifest: Manifest, inside: str) -> Path:
+    """The folder of an encoder of a model, which must be the very one it was trained with.
+
+    One that is stored in the folder `inside` of the model is so by the model's manifest.
+    """
+    path = manifest.folder
     if record.inside:
-        folder = inside
-    elif Path(record.name).is_absolute() and not Path(record.name).is_dir():
+        if not any(name.startswith(f"{inside}/") for name in manifest.files):
+            raise RelatumError(f"{path / inside}: the model's encoder is not there; {CURE}")
+        return path / inside
+    if Path(record.name).is_absolute() and not Path(record.name).is_dir():
         raise RelatumError(
             f"{path}: the model was trained with the encoder in the folder {record.name}, which is not there; put it "
-            f'back, or write where it is now into {path / "config.json"} (the "name" that has this path)'
+            "back, or make a link there to where it is now"
         )
-    else:
-        folder = find_encoder(record.name)
-    if record.files_sha256 is not None and files_hash(folder) == record.files_sha256:
+    folder = find_encoder(record.name)
+    if files_hash(folder) == record.files_sha256:
         return folder
-    cure = CURE if record.inside else f"get the encoder {record.name!r} that it was trained with"
+    cure = f"get the encoder {record.name!r} that it was trained with"
     found = weights_hash(folder)
     if found != record.sha256:
         raise RelatumError(
             f"{folder}: the encoder's weights have the sha256 {found}, but {path} was trained with {record.sha256}; "
             f"{cure}"
         )
-    if record.files_sha256 is not None:
-        raise RelatumError(
-            f"{folder}: the encoder has the weights that {path} was trained with, but its settings or its tokenizer "
-            f"are others (the sha256 of its files is not {record.files_sha256}); {cure}"
-        )
-    return folder
+    raise RelatumError(
+        f"{folder}: the encoder has the weights that {path} was trained with, but its settings or its tokenizer are "
+        f"others (the sha256 of its files is not {record.files_sha256}); {cure}"
+    )
 
 
-def _find_adapters(record: ModelRecord, path: Path) -> Path | None:
-    """The folder of the adapters of a model, where it has any; they must be those that were saved with it."""
-    folder, expected = path / ADAPTERS, None if record.encoder is None else record.encoder.adapters_sha256
-    if record.config.encoder.tuning != "lora":
-        return None
-    found = adapters_hash(folder)
-    if found != expected:
+def _check_sizes(path: Path, record: ModelRecord, schema: Schema, weights: Mapping[str, torch.Tensor]) -> None:
+    """Refuse sizes that the weights do not have, before a network of these sizes is made.
+
+    Everything that has a size is a dimension of some weights; so none of the sizes is larger than the largest of these.
+    """
+    config = record.config
+    largest = max((size for tensor in weights.values() for size in tensor.shape), default=0)
+    sizes = {
+        "model.width": config.model.width,
+        "table.width": config.table.width or 0,
+        "sequence.feedforward_width": config.sequence.feedforward_width if config.sequence.kind != "none" else 0,
+        "characters.width": config.characters.width if config.characters.kind != "none" else 0,
+        "table.kernel_size": config.table.kernel_size if config.table.kind == "cnn" else 0,
+        "characters": len(record.characters),
+        "entity types": len(schema.entity_types),
+        "relation types": len(schema.relation_types) if config.table.kind != "none" else 0,
+    }
+    n_layers = len({name.split(".")[1] for name in weights if name.startswith("layers.")})
+    wrong = next((f"{number} for {name}" for name, number in sizes.items() if number > largest), None)
+    if not config.model.share_layers and config.model.n_layers > n_layers:
+        wrong = f"{config.model.n_layers} for model.n_layers"
+    if wrong:
         raise RelatumError(
-            f"{folder}: the adapters of the encoder have the sha256 {found}, but config.json says {expected}: they "
-            f"were damaged or replaced; {CURE}"
+            f"{path / WEIGHTS}: the weights do not fit config.json and schema.json, which have {wrong}\n{CURE}"
         )
-    return folder
 
 
 def _check_functions(config: Config) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any
 
+from relatum import files
 from relatum._version import __version__
 from relatum.config import Config, OwnFunctionError, load_record
 from relatum.errors import ConfigError, RelatumError
 from relatum.types import Calibration, ScoreMap
 
-FORMAT = 1
+FORMAT = 2
 """The layout of a model's directory; a reader refuses one it does not know."""
 
 CURE = "copy the whole model again from where it was made, or train it again with relatum train"
@@ -28,10 +28,8 @@ class EncoderRecord:
     sha256: str
     """The hash of its weights."""
     inside: bool
-    files_sha256: str | None = None
-    """The hash of all its files; None in models that were made before it was written."""
-    adapters_sha256: str | None = None
-    """The hash of the adapters that were trained for it; None where there are none."""
+    files_sha256: str
+    """The hash of all its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,6 @@ class ModelRecord:
     config: Config
     encoder: EncoderRecord | None
     characters: tuple[str, ...]
-    weights_sha256: str | None
-    """None in models that were made before it was written."""
     calibration: Calibration | None = None
     """None in models whose scores are their own."""
     beside: tuple[EncoderRecord, ...] = ()
@@ -76,9 +72,8 @@ class ModelRecord:
         beside = _read_beside(path, record, len(config.encoder.beside))
         characters = _value(path, record, "characters", list, NoneType) or ()
         check_entries(path, characters)
-        sha256 = _value(path, record, "weights_sha256", str) if "weights_sha256" in record else None
         calibration = _read_calibration(path, record) if "calibration" in record else None
-        return cls(config, encoder, tuple(characters), sha256, calibration, beside)
+        return cls(config, encoder, tuple(characters), calibration, beside)
 
 
 def calibration_record(calibration: Calibration) -> dict[str, dict[str, float]]:
@@ -87,8 +82,7 @@ def calibration_record(calibration: Calibration) -> dict[str, dict[str, float]]:
 
 
 def _read_encoder(path: Path, record: dict[str, Any]) -> EncoderRecord:
-    kinds = {"name": str, "sha256": str, "inside": bool}
-    kinds |= {key: str for key in ("files_sha256", "adapters_sha256") if key in record}
+    kinds = {"name": str, "sha256": str, "inside": bool, "files_sha256": str}
     return EncoderRecord(**{key: _value(path, record, key, kind) for key, kind in kinds.items()})
 
 
@@ -137,12 +131,12 @@ def check_entries(path: Path, entries: Sequence[object]) -> None:
 
 def read_json(path: Path, kind: type = dict) -> Any:
     """The value in a file of a model, which must be of the kind."""
+    if not path.exists():
+        raise RelatumError(f"{path}: no such file; a model is a directory made by relatum train")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RelatumError(f"{path}: {error.strerror}; a model is a directory made by relatum train") from None
-    except (ValueError, RecursionError) as error:
-        raise RelatumError(f"{path}: not valid JSON: {error}; {CURE}") from None
+        value = files.read_json(path)
+    except RelatumError as error:
+        raise RelatumError(f"{error}; {CURE}") from None
     if not isinstance(value, kind):
         raise RelatumError(f"{path}: found {type(value).__name__}, expected {kind.__name__}; {CURE}")
     return value
