@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,17 @@ def test_inspect_ade_and_scierc_find_what_was_published(shared_data: Path, capsy
     scierc = inspect_json(capsys, str(shared_data / "scierc"))
     assert [part["documents"] for part in scierc["parts"].values()] == [350, 50, 100]
     assert scierc["total"]["sentences"] == 2687
+
+
+def test_inspect_of_a_long_document_takes_a_bounded_multiple_of_its_size(tmp_path: Path, corpus: Path) -> None:
+    text = "Mara Ilves works for Tarn Shipping in Oldhaven. " * 5000
+    path = tmp_path / "long.jsonl"
+    path.write_text(json.dumps({"text": text, "entities": [{"start": 0, "end": 10, "label": "Peop"}]}))
+    assert main(["inspect", str(corpus)]) == 0  # to import all that it needs
+    tracemalloc.start()
+    try:
+        assert main(["inspect", str(path)]) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 45 * len(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, count, pairwise
@@ -121,24 +122,29 @@ class Names:
 
 
 class WordIndex:
-    """Finds the words under a span of characters."""
+    """Finds the words under a span of characters. It takes no memory, so that long documents can have several."""
 
     def __init__(self, words: Sequence[Span]) -> None:
         self._words = words
-        self._first = {word[0]: number for number, word in enumerate(words)}
-        self._after = {word[1]: number for number, word in enumerate(words, 1)}
 
     def is_exact(self, span: Span) -> bool:
-        """Whether the span begins and ends with a word."""
-        return span[0] in self._first and span[1] in self._after
+        """True if the span begins and ends with a word."""
+        return self._find(span) is not None
 
     def exact(self, span: Span) -> Span:
         """The words under a span that begins and ends with a word."""
-        try:
-            return Span(self._first[span[0]], self._after[span[1]])
-        except KeyError:
-            place = f"characters [{span.start}, {span.end})"
-            raise ValueError(f"{place} do not begin and end with a word") from None
+        found = self._find(span)
+        if found is None:
+            raise ValueError(f"characters [{span.start}, {span.end}) do not begin and end with a word")
+        return found
+
+    def _find(self, span: Span) -> Span | None:
+        words = self._words
+        first = bisect_left(words, (span[0],))  # a word compares as the pair of its ends
+        after = bisect_left(words, (span[1],))
+        if first < after and words[first][0] == span[0] and words[after - 1][1] == span[1]:
+            return _span((first, after))
+        return None
 
     def touching(self, span: Span) -> Span | None:
         """The words that share a character with the span; None where it lies between words."""
@@ -167,6 +173,11 @@ def sentence_ids_of(document: Document) -> list[str]:
 
 
 def to_examples(document: Document, context: int = 0, full: Annotation | None = None) -> list[Example]:
+    """The document's sentences as a list; see `iter_examples`."""
+    return list(iter_examples(document, context, full))
+
+
+def iter_examples(document: Document, context: int = 0, full: Annotation | None = None) -> Iterator[Example]:
     """The document's sentences, each with its annotation in its own words, and so many words around it.
 
     The document must be split and aligned, and no entity or relation may reach beyond its sentence
@@ -176,8 +187,8 @@ def to_examples(document: Document, context: int = 0, full: Annotation | None = 
     words, sentences = split_parts(document)
     text, index = document.text, WordIndex(words)
     borders = [words[sentence.start].start for sentence in sentences]
-    entities: list[list[Entity]] = [[] for _ in sentences]
-    relations: list[list[Relation]] = [[] for _ in sentences]
+    entities: defaultdict[int, list[Entity]] = defaultdict(list)
+    relations: defaultdict[int, list[Relation]] = defaultdict(list)
 
     def sentence_of(*mentions: Entity) -> int:
         return bisect_right(borders, min(mention.span.start for mention in mentions)) - 1
@@ -187,8 +198,8 @@ def to_examples(document: Document, context: int = 0, full: Annotation | None = 
     for relation in document.annotation.relations:
         relations[sentence_of(relation.head)].append(relation)
     absent = _difference(full, document.annotation) if full is not None else Annotation()
-    absent_entities: list[list[Entity]] = [[] for _ in sentences]
-    absent_relations: list[list[Relation]] = [[] for _ in sentences]
+    absent_entities: defaultdict[int, list[Entity]] = defaultdict(list)
+    absent_relations: defaultdict[int, list[Relation]] = defaultdict(list)
     for entity in absent.entities:
         absent_entities[sentence_of(entity)].append(entity)
     for relation in absent.relations:
@@ -196,7 +207,6 @@ def to_examples(document: Document, context: int = 0, full: Annotation | None = 
     around = [Context()] * len(sentences)
     if context:
         around = find_context([text[start:stop] for start, stop in words], sentences, context)
-    examples = []
     for number, (name, (first, last)) in enumerate(zip(sentence_ids_of(document), sentences, strict=True)):
         inside = words[first:last]
         begin, end = inside[0].start, inside[-1].end
@@ -210,10 +220,9 @@ def to_examples(document: Document, context: int = 0, full: Annotation | None = 
             text[begin:end],
             around[number],
         )
-        gold = map_spans(Annotation(tuple(entities[number]), tuple(relations[number])), local)
-        left_out = map_spans(Annotation(tuple(absent_entities[number]), tuple(absent_relations[number])), local)
-        examples.append(Example(sentence, gold, name, left_out))
-    return examples
+        inner = Annotation(tuple(entities.pop(number, ())), tuple(relations.pop(number, ())))
+        outer = Annotation(tuple(absent_entities.pop(number, ())), tuple(absent_relations.pop(number, ())))
+        yield Example(sentence, map_spans(inner, local), name, map_spans(outer, local))
 
 
 def _difference(full: Annotation, kept: Annotation) -> Annotation:

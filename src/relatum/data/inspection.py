@@ -10,7 +10,7 @@ from typing import Any
 
 from relatum.data.conversion import Watch
 from relatum.data.corpus import Corpus
-from relatum.data.documents import to_examples
+from relatum.data.documents import iter_examples
 from relatum.data.duplicates import SentenceIndex, Shared
 from relatum.data.fitting import align, crossing_relations, overlapping, split, trim
 from relatum.data.problems import Problems
@@ -189,7 +189,7 @@ def _count(
     if crossing:
         within = tuple(relation for relation in annotation.relations if relation not in crossing)
         document = replace(document, annotation=Annotation(annotation.entities, within))
-    for example in to_examples(document):
+    for example in iter_examples(document):
         n_words = len(example.sentence)
         counts.sentences += 1
         counts.words += n_words

@@ -2,6 +2,7 @@ import gc
 import os
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.tokens import Span as SpacySpan
 from spacy.vocab import Vocab
 
-from relatum.data.formats.docbin import FORMAT
+from relatum.data.formats.docbin import FORMAT, unpacking
 from relatum.data.problems import Problems
 from relatum.errors import FormatError, MissingExtraError
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
@@ -536,3 +537,32 @@ def test_docbin_without_spacy_names_the_extra(tmp_path: Path, monkeypatch: pytes
 def test_docbin_module_does_not_import_spacy() -> None:
     code = "import sys, relatum.data.formats.docbin; sys.exit('spacy' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_docbin_that_unpacks_to_far_more_than_its_size_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.spacy"
+    packer = zlib.compressobj()
+    zeros = bytes(2**24)
+    path.write_bytes(
+        b"".join([packer.compress(b"\x85\xa5attrs"), *(packer.compress(zeros) for _ in range(17)), packer.flush()])
+    )
+    assert FORMAT.recognise(path)
+    tracemalloc.start()
+    try:
+        documents, problems = read_with_problems(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert documents == []
+    (problem,) = problems.kept
+    assert "bytes that unpack to more than 268,435,456; expected a DocBin that" in str(problem)
+    assert "several files" in str(problem)
+    assert peak < 2**24
+
+
+def test_docbin_may_unpack_to_a_hundred_times_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.spacy", simple_doc())
+    monkeypatch.setattr(unpacking, "MOST_UNPACKED", 0)
+    assert len(read(path)) == 1
+    monkeypatch.setattr(unpacking, "LARGEST_RATIO", 1)
+    assert read_with_problems(path)[1].count == 1

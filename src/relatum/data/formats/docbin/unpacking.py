@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,6 +16,12 @@ from relatum.data.formats.docbin import CUSTOM, GROUP, user_key
 from relatum.data.records import BadRecord, show
 
 T = TypeVar("T")
+
+MOST_UNPACKED = 2**28
+"""How many bytes a file of any size may unpack to."""
+LARGEST_RATIO = 100
+"""How many times its own size a file may unpack to; what people annotate is packed to a third or a tenth."""
+_CHUNK = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class Packed:
     """
 
     def __init__(self, data: bytes) -> None:
+        _check_size(data)
         self._vocab = Vocab()
         self._all = _decode(lambda: self._load(data), "a DocBin file, as spaCy's DocBin.to_disk writes it")
 
@@ -63,6 +71,33 @@ class Packed:
         for name in ("tokens", "spaces", "cats", "span_groups", "flags", "user_data"):
             setattr(one, name, getattr(self._all, name)[place : place + 1])
         return next(one.get_docs(self._vocab))
+
+
+def _check_size(data: bytes) -> None:
+    """Refuse a file that unpacks to far more than annotated text does, before spaCy takes the memory for it."""
+    limit = max(MOST_UNPACKED, len(data) * LARGEST_RATIO)
+    try:
+        size = _unpacked_size(data, limit)
+    except zlib.error:
+        return  # spaCy says what is wrong with it
+    if size > limit:
+        raise BadRecord(
+            f"{len(data):,} bytes that unpack to more than {limit:,}",
+            "a DocBin that is not made to fill the memory; if you trust its source, write its documents to several "
+            "files with spaCy",
+        )
+
+
+def _unpacked_size(data: bytes, limit: int) -> int:
+    """Count the bytes that the data unpacks to, one piece at a time; stop beyond the limit."""
+    unpacker = zlib.decompressobj()
+    size = 0
+    for start in range(0, len(data), _CHUNK):
+        packed = data[start : start + _CHUNK]
+        while packed and size <= limit:
+            size += len(unpacker.decompress(packed, 16 * _CHUNK))
+            packed = unpacker.unconsumed_tail
+    return size
 
 
 def _decode(work: Callable[[], T], expected: str) -> T:
