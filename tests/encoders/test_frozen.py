@@ -61,7 +61,8 @@ def test_weights_that_are_moved_cast_or_loaded_are_packed_anew(layer: FrozenLine
         torch.testing.assert_close(layer(values), 2 * before)
         rounded = layer.bfloat16()(values)
         assert rounded.dtype == torch.bfloat16
-        torch.testing.assert_close(rounded.float(), 2 * before, rtol=0.02, atol=0.02)
+        # Values, weights and answers are rounded to 8 bits each: about three times what was seen.
+        torch.testing.assert_close(rounded.float(), 2 * before, rtol=0, atol=0.009 * (2 * before).abs().max().item())
         widened = layer.float()(values)
         expected = linear(values, layer.weight, layer.bias)
         torch.testing.assert_close(widened, expected)

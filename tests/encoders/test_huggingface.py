@@ -259,7 +259,7 @@ def test_half_precision_on_disk_is_computed_in_single(make_model: MakeModel, tmp
     output = HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1)).encode(SENTENCES)
     assert output.vectors.dtype == torch.float32
     full = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1)).encode(SENTENCES)
-    torch.testing.assert_close(output.vectors, full.vectors, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(output.vectors, full.vectors, rtol=0, atol=0.008)  # 0.0031 was seen
     assert not torch.equal(output.vectors, full.vectors)
 
 

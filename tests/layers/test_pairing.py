@@ -114,10 +114,13 @@ def test_table_is_in_half_precision_under_autocast_and_gradients_are_not() -> No
         table = pairing(s, maps)
     assert table.dtype == torch.bfloat16
     wanted = pairing(s, maps)
-    torch.testing.assert_close(table.float(), wanted, rtol=0.03, atol=0.03)
-    for grad in torch.autograd.grad(table.float().sum(), [s, *pairing.parameters()]):
-        assert grad.dtype == torch.float32
-        assert torch.isfinite(grad).all()
+    # The limits are about three times what was seen, as shares of the largest value and of the norm.
+    torch.testing.assert_close(table.float(), wanted, rtol=0, atol=0.02 * wanted.abs().max().item())
+    learned = [s, *pairing.parameters()]
+    gradients = (torch.autograd.grad(one.float().square().sum(), learned) for one in (table, wanted))
+    for found, expected in zip(*gradients, strict=True):
+        assert found.dtype == torch.float32
+        assert (found - expected).norm() <= 0.02 * expected.norm()
 
 
 def test_pairing_of_a_single_word_pairs_it_with_itself() -> None:

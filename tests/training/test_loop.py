@@ -8,13 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from relatum.config import Config, load_config
 from relatum.errors import RelatumError
+from relatum.evaluation.metrics import Scores
 from relatum.models.checkpoint import load_model
+from relatum.models.model import Model
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData, load_training_data
@@ -104,6 +107,27 @@ def test_saved_model_is_the_one_that_was_scored(start: Start, tiny: Tiny, tmp_pa
     result = run_once(start, tiny("training.save_dtype=float16"), tmp_path / "run")
     data, _ = start(tiny())
     assert score(load_model(result.model), data.dev) == result.dev
+
+
+def test_dev_is_scored_with_the_moving_average_that_is_saved(
+    start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights that dev chooses by are those of the model that is kept, not the last ones of the training."""
+    scored: list[dict[str, torch.Tensor]] = []
+
+    def remember(model: Model, *others: Any) -> Scores:
+        scored.append({name: value.detach().clone() for name, value in model.network.state_dict().items()})
+        return score(model, *others)
+
+    monkeypatch.setattr(loop, "score", remember)
+    run = tmp_path / "run"
+    run_once(start, tiny("training.ema_decay=0.9", "training.steps=4"), run)
+    in_training, *saved = scored
+    assert len(saved) == 2, "the model on disk, on dev and on test"
+    for kept in saved:
+        assert all(torch.equal(value, kept[name]) for name, value in in_training.items())
+    last = final_state(run)["network/entity_scorer.weight"]
+    assert not torch.equal(in_training["entity_scorer.weight"], last), "the average is not the last weights"
 
 
 def test_same_seed_gives_the_same_weights_and_another_gives_others(

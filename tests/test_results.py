@@ -1,0 +1,118 @@
+"""The scores in README.md, docs/accuracy.md and results/README.md are those of the files in results/."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from relatum.experiments.paper import TABLES
+
+ROOT = Path(__file__).parents[1]
+TASKS = {"NER": "entities", "RE": "relations", "RE+": "relations_strict"}
+BEYOND = {"entities": (1665, 20), "relations": (966, 8), "relations_strict": (966, 8)}
+"""Of SciERC's test part: the gold that was scored, and the gold that was left out when the files were made."""
+
+
+OURS_IN_THE_PAPER = [row for row in TABLES[1].rows if row.configs == ()]
+"""The rows of Table 1 that the paper's own model has."""
+
+
+def load(file: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "results" / file).read_text(encoding="utf-8"))
+    return found
+
+
+def shown(values: list[float]) -> str:
+    """Scores as the tables have them: per cent, and the deviation where there are several."""
+    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * mean(values):.1f}{spread}"
+
+
+def scores(file: str, part: str, task: str, average: str) -> list[float]:
+    record = load(file)
+    if "ner_micro" in record.get(part, ()):  # a file of an early version
+        early = {"entities": "ner", "relations_strict": "re_plus"}
+        return [record[part][f"{early[task]}_{average}"] / 100]
+    runs = record.get("runs", [record])
+    return [run[part][task][average]["f1"] for run in runs]
+
+
+def of_all_gold(file: str, task: str) -> list[float]:
+    """F1 where gold has what was left out of it, of which the model has found nothing."""
+    n_gold, n_more = BEYOND[task]
+    values = []
+    for run in load(file)["runs"]:
+        score = run["test"][task]["micro"]
+        right = score["recall"] * n_gold
+        values.append(2 * right / (right / score["precision"] + n_gold + n_more))
+    return values
+
+
+def tables(path: str) -> Iterator[list[dict[str, str]]]:
+    """The Markdown tables of a file, each as its rows by the names of the columns."""
+    for block in re.findall(r"(?:^\|.*\n)+", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE):
+        head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in block.splitlines())
+        yield [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_readme_of_the_results_says_what_is_in_the_files() -> None:
+    rows = next(table for table in tables("results/README.md") if "test RE+" in table[0])
+    checked = 0
+    for row in rows:
+        for column in ("dev NER", "dev RE+", "test NER", "test RE", "test RE+"):
+            part, _, task = column.partition(" ")
+            if not re.match(r"\d", row[column]):
+                continue
+            file = row["file"].strip("`")
+            expected = " / ".join(shown(scores(file, part, TASKS[task], average)) for average in ("micro", "macro"))
+            assert row[column] == expected, (file, column)
+            checked += 1
+    assert checked >= 70
+
+
+def test_accuracy_notes_say_what_is_in_the_files() -> None:
+    name = "file in `results/`"
+    rows = [row for table in tables("docs/accuracy.md") if name in table[0] for row in table]
+    assert len(rows) >= 11
+    for row in rows:
+        title = next(iter(row.values()))
+        average = "macro" if "(macro)" in title else "micro"
+        files = re.findall(r"`([\w-]+\.json)`", row[name])
+        for column, task in TASKS.items():
+            if "the paper, ALBERT" in title:
+                corpus = re.split(r"\W", title)[0]
+                own = next(one for one in OURS_IN_THE_PAPER if (one.section, one.average) == (corpus, average))
+                expected = str(own.published[{"NER": "ner", "RE": "re", "RE+": "re_strict"}[column]])
+            elif "all of gold" in title:
+                expected = shown(of_all_gold(files[0], task))
+            else:
+                expected = shown(scores(files[0], "test", task, average))
+            assert row[column] == expected, (title, column)
+
+
+def test_readme_says_what_is_in_the_files() -> None:
+    rows = next(table for table in tables("README.md") if "test RE+" in table[0])
+    for row in rows:
+        file = re.findall(r"`(\w+)`", row["name"])[0] + ".json"
+        for column in ("test NER", "test RE+"):
+            task = TASKS[column.removeprefix("test ")]
+            assert row[column] == shown(scores(file, "test", task, "micro")), (file, column)
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    tasks = ("entities", "relations_strict")
+    best = {
+        "CoNLL04": [scores("conll04-mpnet-best.json", "test", task, "micro") for task in tasks],
+        "ADE": [scores("ade-mpnet-best.json", "test", task, "macro") for task in tasks],
+        "SciERC": [of_all_gold("scierc-mpnet-best.json", task) for task in tasks],
+    }
+    for corpus, (ner, strict) in best.items():
+        assert f"{100 * mean(ner):.1f} / {100 * mean(strict):.1f} on {corpus}" in text
+
+
+def test_scores_of_other_systems_are_those_of_their_file() -> None:
+    text = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
+    for row in load("conll04-spert.json")["rows"]:
+        assert f"{row['test']['NER']} / {row['test']['RE+']} on {row['encoder']}" in text
