@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from relatum.errors import RelatumError
-from relatum.extractor.device import choose_device
+from relatum.extractor.device import choose_device, if_it_fits, is_out_of_memory
 
 
 def have_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -44,3 +44,26 @@ def test_gpu_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     have_gpus(monkeypatch, 2)
     with pytest.raises(RelatumError, match="device 'cuda:2': torch finds 2 GPUs here, and they count from cuda:0"):
         choose_device("cuda:2")
+
+
+def too_large() -> torch.Tensor:
+    """Ask for more memory than any machine has."""
+    return torch.empty(2**60, dtype=torch.uint8)
+
+
+def test_memory_of_the_cpu_that_ran_out_is_known_by_its_words() -> None:
+    with pytest.raises(RuntimeError) as error:
+        too_large()
+    assert is_out_of_memory(error.value)
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("unable to mmap 45 bytes from file <x>: Cannot allocate memory (12)"))
+    assert not is_out_of_memory(RuntimeError("shape '[2]' is invalid for input of size 3"))
+
+
+def test_what_does_not_fit_is_none() -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    assert if_it_fits(too_large) is None
+    assert if_it_fits(fail) is None
+    assert if_it_fits(lambda: 3) == 3

@@ -1,4 +1,4 @@
-"""A full disk: a run ends with one message that names the file and the cure, and goes on to the same weights."""
+"""A full disk or memory: a run ends with one message that names the cure, and goes on to the same weights."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from relatum.config import Config
 from relatum.data import atomic
-from relatum.errors import NoSpaceError
-from relatum.training import monitor
+from relatum.errors import NoSpaceError, RelatumError
+from relatum.training import loop, monitor
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import train
+from relatum.training.state import capture
 
 from .conftest import Silent
 from .test_loop import assert_same_run, whole  # noqa: F401
@@ -96,3 +98,38 @@ def test_run_that_had_no_space_for_its_record_can_be_started_again(
         train(data, record, tmp_path / "run", device=CPU, monitor=Silent())
     monkeypatch.undo()
     train(data, record, tmp_path / "run", device=CPU, monitor=Silent())
+
+
+def test_run_that_is_out_of_memory_says_so_and_goes_on_to_the_same_weights(
+    start: Start,
+    tiny: Tiny,
+    tmp_path: Path,
+    whole: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data, record = start(tiny())
+    steps: list[int] = []
+
+    def too_large(*given: Any) -> Any:
+        steps.append(given[3].step)
+        return capture(*given) if len(steps) == 1 else torch.empty(2**60, dtype=torch.uint8)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "capture", too_large)
+        with pytest.raises(RelatumError) as error:
+            train(data, record, tmp_path / "run", device=CPU, monitor=Silent())
+    assert str(error.value).startswith("out of memory (")
+    assert f"close other programs, then go on with relatum train --resume {tmp_path / 'run'}; or" in str(error.value)
+    assert "model.width" in str(error.value)
+    train(data, record, tmp_path / "run", device=CPU, monitor=Silent(), resume=True)
+    assert_same_run(whole, tmp_path / "run")
+
+
+def test_network_that_no_memory_holds_leaves_nothing_behind(
+    start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, record = start(tiny())
+    monkeypatch.setattr(loop, "make_model", lambda *_: torch.empty(2**60, dtype=torch.uint8))
+    with pytest.raises(RelatumError, match=r"^out of memory \(.*; close other programs, then start the run again; or"):
+        train(data, record, tmp_path / "run", device=CPU, monitor=Silent())
+    assert not (tmp_path / "run").exists()

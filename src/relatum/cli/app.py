@@ -35,11 +35,6 @@ from relatum.cli import (
 )
 from relatum.errors import NO_SPACE, RelatumError, explain_os_error
 
-_OUT_OF_MEMORY = (
-    "there is not enough memory; divide the data into smaller documents or files, or use a smaller model or lower "
-    "--batch-size, --max-cells or training.batch_size"
-)
-
 app = typer.Typer(
     name="relatum",
     help="Entities and the relations between them, extracted jointly.",
@@ -104,23 +99,25 @@ def _run(action: Callable[[], object]) -> int:
         return _fail(str(error))
     except RecursionError:
         return _fail("found values nested too deeply to be written; expected records of ordinary depth")
-    except MemoryError:
-        return _fail(_OUT_OF_MEMORY)
     except BrokenPipeError:
         return _drop_output()  # whoever reads, such as head, has seen enough
     except OSError as error:
         is_output = error.filename is None and error.errno in NO_SPACE  # files that are written are named
         return _drop_output(error) if is_output else _fail(explain_os_error(error))
-    except RuntimeError as error:
+    except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
-        return _fail(f"{_OUT_OF_MEMORY} ({str(error).splitlines()[0]})")
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        return _fail(
+            f"out of memory ({reason}); close other programs, divide the data into smaller documents or files, or "
+            "lower --max-cells or --batch-size where the command has them"
+        )
     return 0
 
 
-def _is_out_of_memory(error: RuntimeError) -> bool:
+def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     if "torch" not in sys.modules:
-        return False
+        return isinstance(error, MemoryError)
     from relatum.extractor.device import is_out_of_memory
 
     return is_out_of_memory(error)

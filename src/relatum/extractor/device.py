@@ -32,16 +32,22 @@ def choose_device(name: torch.device | str) -> torch.device:
     return device
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether memory ran out; that of the CPU has no error of its own in torch, only words."""
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+_OUT_OF_MEMORY = ("DefaultCPUAllocator", "Cannot allocate memory", "std::bad_alloc")
+"""Words of errors that torch raises where the memory of the CPU ran out: they have no class of their own."""
+
+
+def is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
+    """True if memory ran out, that of a GPU or of the CPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def if_it_fits(compute: Callable[[], _Result]) -> _Result | None:
     """What is computed; None where memory ran out, of which all that can be is then free."""
     try:
         return compute()
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
     # Not before: the error held on to what was computed when it came.

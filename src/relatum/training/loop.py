@@ -18,6 +18,7 @@ from relatum.errors import NO_SPACE, NoSpaceError, RelatumError, explain_os_erro
 from relatum.evaluation.ceiling import measure_ceiling
 from relatum.evaluation.confidence import Calibrated, calibrate, measure_confidence
 from relatum.evaluation.metrics import Scores, evaluate, usable_macro
+from relatum.extractor.device import is_out_of_memory
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model, save_model, write_calibration
 from relatum.models.model import Model
@@ -84,7 +85,8 @@ def train(
     `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
     absolute paths, so that it can go on from another directory. `on_made` is called when its folder has been made:
     where data or settings are refused, there is none. Where a launcher started several processes, all of them come
-    here; the first writes and speaks. `NoSpaceError` says that a file could not be written; the run can go on.
+    here; the first writes and speaks. `NoSpaceError` says that a file could not be written; the run can go on, and so
+    it can where memory ran out.
     """
     folder = RunFolder(run)
     with Stopping() as stopping:
@@ -96,8 +98,19 @@ def train(
             if error.errno not in NO_SPACE:
                 raise
             where = "" if error.filename else f"{run}: "
-            cure = f"go on with {resume_command(run)}" if folder.is_started else "start the run again"
-            raise NoSpaceError(f"{where}{explain_os_error(error)}", cure) from error
+            raise NoSpaceError(f"{where}{explain_os_error(error)}", _how_to_go_on(folder)) from error
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise RelatumError(
+                f"out of memory ({reason}); close other programs, then {_how_to_go_on(folder)}; or start a run that "
+                "needs less: lower training.max_cells, model.width, table.width or model.n_layers"
+            ) from error
+
+
+def _how_to_go_on(folder: RunFolder) -> str:
+    return f"go on with {resume_command(folder.path)}" if folder.is_started else "start the run again"
 
 
 def _train(

@@ -50,7 +50,7 @@ class BatchUpdates:
         if self._processes.n == 1 and len(self._divide(share)) == 1:
             try:
                 return self._updates.update(*self._batches.make(share), step)
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
             # Not in the handler: the error holds on to all that the update had made.
@@ -76,7 +76,7 @@ class BatchUpdates:
                 loss = part_loss(self._network(inputs), labels, n_tags, self._config)
                 loss.backward()
                 total = total + loss.detach()
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             return None

@@ -211,7 +211,6 @@ class Search:
                     self._study.enqueue_trial(trial.params)
 
     def _make_trial(self, device: torch.device, inner: Monitor, deadline: float | None) -> None:
-        import torch
         from optuna.trial import TrialState
 
         from relatum.training.loop import TrainingStopped, train
@@ -231,7 +230,7 @@ class Search:
             raise TrainingStopped(f"stopped in trial {trial.number}; the same command goes on with it") from None
         except NoSpaceError as error:  # the settings are not to blame
             raise NoSpaceError(error.problem, f"the same command goes on with trial {trial.number}") from error
-        except (RelatumError, torch.OutOfMemoryError) as error:  # memory may run out while dev is scored
+        except RelatumError as error:
             self._say(f"trial {trial.number} failed: {error}")
             trial.set_user_attr("failed", True)  # and not one that was left behind
             state = TrialState.FAIL
