@@ -15,7 +15,7 @@ demo: $(RUN)
 	@bash examples/demo.sh
 
 test: check
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

@@ -25,11 +25,11 @@ def test_training_learns_a_small_corpus_by_heart(
         "model.width=32",
         "characters.width=16",
         "training.learning_rate=8e-3",
-        "training.steps=350",
+        "training.steps=250",
         "training.evaluate_every=50",
     )
     small, record = start(config)
-    examples = small.train[:20]
+    examples = small.train[:14]
     data = TrainingData(examples, examples, [], small.schema)
     assert sum(len(example.gold.relations) for example in examples) > 10
     record = RunRecord(config, record.data, None, None, "cpu", "", data.fingerprint())

@@ -292,7 +292,7 @@ def test_runs_killed_in_the_middle_end_as_single_runs_do(small_corpus: Path, tin
     command = [sys.executable, "-m", "relatum", "train", str(small_corpus), "--out", str(runs), "--runs", "2"]
     with subprocess.Popen([*command, "--jobs", "1", "--device", "cpu", *settings], stderr=subprocess.DEVNULL) as parent:
         log = runs / "seed-0" / "log.jsonl"
-        until = time.monotonic() + 100
+        until = time.monotonic() + 300
         while not log.exists() or not log.read_text():
             assert parent.poll() is None
             assert time.monotonic() < until
