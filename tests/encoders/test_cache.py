@@ -15,6 +15,7 @@ from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderOutput, Features, TextEncoder, Word, stack_features
 from relatum.encoders.cache import CachedEncoder, FeatureStore, MemoryStore
 from relatum.encoders.disk import DiskStore
+from relatum.encoders.hashing import hash_tensors
 from relatum.errors import RelatumError
 from relatum.types import Context
 
@@ -213,10 +214,36 @@ def test_cache_on_disk_computes_again_what_does_not_fit_the_sentence(tmp_path: P
     first.flush()
     (path,) = tmp_path.iterdir()
     tensors = {name: tensor[:2].clone() for name, tensor in load_file(path).items()}
-    save_file(tensors, path, {"relatum": "encoder features", "version": "1"})
+    key = next(iter(tensors)).rpartition(".")[0]
+    save_file(tensors, path, {"relatum": "encoder features", "version": "2", key: hash_tensors(tensors)})
     inner = Counting()
     assert _cached(inner, DiskStore(tmp_path, 10**6)).encode([A]).vectors.shape == (1, 3, 4)
     assert inner.asked == [[A]]
+
+
+@pytest.mark.parametrize("place", [-1, -80, -120])
+def test_cache_on_disk_computes_again_what_was_damaged(
+    tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = _cached(Counting(), DiskStore(tmp_path, 10**6))
+    expected = first.encode([A, B])
+    first.flush()
+    (path,) = tmp_path.iterdir()
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    inner = Counting()
+    again = _cached(inner, DiskStore(tmp_path, 10**6))
+    again.encode([A, B])
+    (damaged,) = inner.asked[0]
+    assert f"{path} is damaged: features whose hash is wrong are computed again" in caplog.text
+    again.flush()
+    whole = Counting()
+    last = _cached(whole, DiskStore(tmp_path, 10**6)).encode([A, B])
+    assert whole.asked == [], "what was computed again is found beside what was damaged"
+    other = 1 if damaged == A else 0
+    assert torch.equal(last.vectors[other], expected.vectors[other])
+    assert not torch.equal(last.vectors[1 - other], expected.vectors[1 - other])
 
 
 def test_cache_on_disk_goes_on_when_it_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,10 +13,12 @@ from safetensors.torch import save
 from torch import Tensor
 
 from relatum.encoders.base import Features
+from relatum.encoders.hashing import hash_tensors
 from relatum.errors import RelatumError
 
 _SHARD = 32 * 2**20
-_MARK = {"relatum": "encoder features", "version": "1"}
+_MARK = {"relatum": "encoder features", "version": "2"}
+"""What the metadata of a shard begins with; the hashes of its features, by their keys, stand beside it."""
 _log = logging.getLogger(__name__)
 
 
@@ -25,16 +27,19 @@ class DiskStore:
 
     The header of each shard is the index of what is in it, so there is no index that could be lost or contradict the
     shards, and several processes may write into one folder. A shard appears whole or not at all. One that cannot be
-    read is left alone, said, and counts for nothing: its sentences are computed again.
+    read is left alone, said, and counts for nothing: its sentences are computed again. So are features whose hash is
+    not that which was written with them; it is checked when they are first read.
     """
 
     def __init__(self, folder: Path, limit: int, shard_bytes: int = _SHARD) -> None:
         self._folder = folder
         self._limit = limit
         self._shard_bytes = shard_bytes
-        self._shards: dict[str, Path] = {}
-        self._with_maps: set[str] = set()
+        self._shards: dict[str, list[Path]] = {}
         self._open: dict[Path, Any] = {}
+        self._names: dict[Path, set[str]] = {}
+        self._hashes: dict[Path, dict[str, str]] = {}
+        self._checked: set[tuple[Path, str]] = set()
         self._waiting: dict[str, Features] = {}
         self._n_waiting = 0
         self._cannot_write = False
@@ -42,7 +47,7 @@ class DiskStore:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RelatumError(f"the cache of encoder features cannot be in {folder} ({error})") from error
-        paths = sorted(folder.glob("*.safetensors"))
+        paths = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
         self.n_bytes = sum(path.stat().st_size for path in paths)
         for path in paths:
             self._read_index(path)
@@ -50,16 +55,24 @@ class DiskStore:
     def get(self, key: str) -> Features | None:
         if key in self._waiting:
             return self._waiting[key]
-        path = self._shards.get(key)
-        if path is None:
-            return None
-        try:
-            shard = self._open[path]
-            maps: Tensor | None = shard.get_tensor(f"{key}.maps") if key in self._with_maps else None
-            return Features(shard.get_tensor(f"{key}.vectors"), maps)
-        except (OSError, SafetensorError) as error:
-            self._give_up(path, error)
-            return None
+        while paths := self._shards.get(key):
+            path = paths[-1]
+            try:
+                tensors = self._read(path, key)
+            except (OSError, SafetensorError) as error:
+                self._give_up(path, error)
+                continue
+            if (path, key) in self._checked or hash_tensors(tensors) == self._hashes[path][key]:
+                self._checked.add((path, key))
+                return Features(tensors[f"{key}.vectors"], tensors.get(f"{key}.maps"))
+            _log.warning("%s is damaged: features whose hash is wrong are computed again", path)
+            paths.pop()
+        return None
+
+    def _read(self, path: Path, key: str) -> dict[str, Tensor]:
+        shard = self._open[path]
+        names = (f"{key}.vectors", f"{key}.maps")
+        return {name: shard.get_tensor(name) for name in names if name in self._names[path]}
 
     def put(self, key: str, features: Features) -> bool:
         if self._cannot_write or self.n_bytes + self._n_waiting + features.n_bytes > self._limit:
@@ -74,12 +87,16 @@ class DiskStore:
         """Write what waits as a shard of its own."""
         if not self._waiting:
             return
-        tensors = {f"{key}.vectors": one.vectors for key, one in self._waiting.items()}
+        tensors: dict[str, Tensor] = {}
+        metadata = dict(_MARK)
         for key, one in self._waiting.items():
+            named = {f"{key}.vectors": one.vectors}
             if one.attention_maps is not None:
-                tensors[f"{key}.maps"] = one.attention_maps
+                named[f"{key}.maps"] = one.attention_maps
+            metadata[key] = hash_tensors(named)
+            tensors |= named
         try:
-            path = self._write(save(tensors, _MARK))
+            path = self._write(save(tensors, metadata))
         except OSError as error:
             self._cannot_write = True
             _log.warning("encoder features cannot be kept in %s any more (%s)", self._folder, error)
@@ -106,21 +123,21 @@ class DiskStore:
     def _read_index(self, path: Path) -> None:
         try:
             shard: Any = safe_open(path, framework="pt")
-            if shard.metadata() != _MARK:
+            metadata = shard.metadata() or {}
+            if {key: metadata.pop(key, None) for key in _MARK} != _MARK:
                 raise SafetensorError("it was not written by this version of relatum")
             names = set(shard.keys())
         except (OSError, SafetensorError) as error:
             self._give_up(path, error)
             return
-        self._open[path] = shard
-        for name in names:
-            key, _, part = name.rpartition(".")
-            if part == "maps":
-                self._with_maps.add(key)
-            else:
-                self._shards[key] = path
+        self._open[path], self._names[path], self._hashes[path] = shard, names, metadata
+        for key in metadata:
+            if f"{key}.vectors" in names:
+                self._shards.setdefault(key, []).append(path)
 
     def _give_up(self, path: Path, error: Exception) -> None:
         _log.warning("%s is not used: it cannot be read as a shard of encoder features (%s)", path, error)
         self._open.pop(path, None)
-        self._shards = {key: shard for key, shard in self._shards.items() if shard != path}
+        for paths in self._shards.values():
+            if path in paths:
+                paths.remove(path)

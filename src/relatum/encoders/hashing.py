@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relatum.errors import RelatumError
 from relatum.files import open_file
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ADAPTER_SETTINGS, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -56,6 +61,18 @@ def encoder_weights(folder: Path) -> list[Path]:
         if found := sorted(folder.glob(pattern)):
             return found
     raise RelatumError(f"{folder} holds no weights: expected model.safetensors, or weights.hdf5 of an ELMo")
+
+
+def hash_tensors(tensors: Mapping[str, Tensor], record: str = "") -> str:
+    """A hash of a text and of tensors on the CPU: their names, types, shapes and values."""
+    import torch  # it takes seconds, and hashes of files need none of it
+
+    found = hashlib.sha256(record.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def file_hash(path: Path) -> str:

@@ -7,7 +7,6 @@ finds what a power cut or a full disk spoilt all the same.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -16,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from relatum.data.atomic import remove_drafts, replacing_file
+from relatum.encoders.hashing import hash_tensors
 from relatum.errors import RelatumError
 
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
@@ -92,16 +91,6 @@ def list_checkpoints(folder: Path) -> list[Path]:
     files = folder.iterdir() if folder.is_dir() else ()
     found = [(int(match[1]), file) for file in files if (match := _NAME.fullmatch(file.name))]
     return [file for _, file in sorted(found, reverse=True)]
-
-
-def hash_tensors(tensors: Mapping[str, Tensor], record: str = "") -> str:
-    """A hash of a text and of tensors on the CPU: their names, types, shapes and values."""
-    found = hashlib.sha256(record.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

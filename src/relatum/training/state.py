@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from relatum.encoders.hashing import hash_tensors
 from relatum.errors import RelatumError
-from relatum.training.checkpoints import Checkpoint, hash_tensors
+from relatum.training.checkpoints import Checkpoint
 from relatum.training.history import Progress
 from relatum.training.optimisation import Optimiser
 from relatum.training.processes import Processes
