@@ -62,6 +62,22 @@ def test_score_shows_errors_after_the_scores(gold: Path, found: Path) -> None:
     assert "1. one: 3 errors" in run("score", gold, found, "--worst", "2").stdout
 
 
+def test_confusions_of_many_types_are_a_list(tmp_path: Path) -> None:
+    """A matrix of 20 types has 310 columns, which no terminal shows."""
+
+    def side(name: str, shift: int) -> Path:
+        labels = [f"Quite_A_Long_Type_{(number + shift * (number > 4)) % 30}" for number in range(30)]
+        entities = [{"start": number, "end": number + 1, "label": label} for number, label in enumerate(labels)]
+        return write(tmp_path / name, {"id": "one", "words": ["x"] * 30, "entities": entities})
+
+    shown = run("score", side("gold.jsonl", 0), side("found.jsonl", 1), "--errors").stdout
+    start = shown.index("Entities: types that were taken for others")
+    part = shown[start : shown.index(" more pairs of types", start)]
+    assert max(map(len, part.splitlines())) <= 120
+    assert ["Quite_A_Long_Type_10", "Quite_A_Long_Type_11", "1"] in [line.split() for line in part.splitlines()]
+    assert "And 5 more pairs of types, 5 times in all" in shown
+
+
 def test_score_adds_errors_to_json(gold: Path, found: Path) -> None:
     plain, with_errors = run_json("score", gold, found), run_json("score", gold, found, "--errors")
     errors = with_errors.pop("errors")

@@ -95,6 +95,25 @@ def test_row_that_several_tables_have_fails_once(deeds: Callable[[str], None], g
     assert result.stdout.count("0 (failed)") == 2
 
 
+def test_dry_run_without_corpora_and_word_vectors_says_what_is_needed(
+    tmp_path: Path, examples_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a new user gives it, from the README."""
+    monkeypatch.chdir(tmp_path)
+    result = run("3", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.count("  needs CoNLL04") == 8
+    assert "need word vectors: the paper's preset has the word vectors glove.6B.100d.txt" in result.stdout
+    assert "--set words.path=unset" in result.stdout
+    listed = run("3", "--corpus", examples_folder / "news", "--row", "default", "--dry-run").stdout
+    assert "relatum train" in listed
+    assert "get GloVe" in listed
+    assert "need word vectors" not in run("3", "--dry-run", "--set", "words.path=unset").stdout
+    with pytest.raises(RelatumError, match=r"get GloVe .* or do without by --set words\.path=unset"):
+        run("3", "--corpus", examples_folder / "news")
+    assert not list(tmp_path.iterdir())
+
+
 def test_dry_run_of_several_tables_counts_runs_that_are_distinct(given: list[str], tmp_path: Path) -> None:
     run("5", *given, "--row", "default")
     result = run("3", "4", "5", "8", "9", *given, "--runs", "3", "--dry-run")

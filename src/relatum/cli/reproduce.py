@@ -128,6 +128,7 @@ def reproduce(
         steps,
         tuple(settings),
         Places.parse(data or (), lists=lists or ()),
+        dry_run,
     )
     requests = share_rows([replace(request, table=number) for number in dict.fromkeys(tables)])
     for number in dict.fromkeys(tables):
@@ -165,7 +166,7 @@ def _list(requests: Sequence[Request], out: Path) -> None:
     """What would be run, and how it would be without this command."""
     from relatum.cli.console import printable
     from relatum.experiments.making import plan_tables
-    from relatum.experiments.selection import find_table
+    from relatum.experiments.selection import find_missing_words, find_table
 
     plans = plan_tables(requests, out)
     for request, rows in zip(requests, plans, strict=True):
@@ -186,6 +187,9 @@ def _list(requests: Sequence[Request], out: Path) -> None:
         distinct = {row.folder.path: row for row in every}.values()
         n, wanted = sum(len(row.complete) for row in distinct), sum(len(row.wanted) for row in distinct)
         print(f"In all {len(every)} rows, {len(distinct)} of them distinct: {n} of {wanted} runs are complete")
+    missing = find_missing_words(requests[0])
+    if missing is not None and any(chosen.row.configs is not None for rows in plans for chosen, _ in rows):
+        print(printable(f"The commands need word vectors: {missing}"))
     if not requests[0].with_test:
         print("The commands score test as well; with --dev, relatum reproduce does not read it.")
 

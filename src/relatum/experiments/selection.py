@@ -10,7 +10,13 @@ from relatum.errors import ConfigError, RelatumError
 from relatum.experiments.configs import PRESET, config_file
 from relatum.experiments.corpora import CORPORA, Corpus, Located, Places, name_corpus
 from relatum.experiments.paper import TABLES, WITH_MAPS, WITHOUT_MAPS
-from relatum.experiments.settings import Settings, make_settings, override, user_overrides
+from relatum.experiments.settings import (
+    Settings,
+    make_settings,
+    missing_word_vectors,
+    override,
+    user_overrides,
+)
 from relatum.experiments.tables import Row, Table
 
 DEFAULT_CORPUS = "conll04"
@@ -32,6 +38,8 @@ class Request:
     steps: int | None = None
     overrides: tuple[str, ...] = ()
     places: Places = field(default_factory=Places)
+    dry_run: bool = False
+    """Rows are only listed, so that word vectors may be missing."""
 
     @property
     def part(self) -> str:
@@ -54,6 +62,11 @@ def find_table(number: int) -> Table:
     if number not in TABLES:
         raise RelatumError(f"there is no Table {number} to make; expected one of {', '.join(map(str, TABLES))}")
     return TABLES[number]
+
+
+def find_missing_words(request: Request) -> str | None:
+    """How to get the word vectors that the rows need; None where they are there."""
+    return missing_word_vectors(request.overrides, request.places, load_config(config_file(PRESET)))
 
 
 def share_rows(requests: Sequence[Request]) -> list[Request]:
@@ -94,7 +107,9 @@ def choose(request: Request) -> list[Chosen]:
     runnable = any(row.configs is not None for row in rows)
     # Quoted rows alone need no word vectors.
     given = (
-        user_overrides(request.steps, encoder, request.overrides, request.places, preset)
+        user_overrides(
+            request.steps, encoder, request.overrides, request.places, preset, need_words=not request.dry_run
+        )
         if runnable
         else list(request.overrides)
     )

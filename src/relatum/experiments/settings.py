@@ -51,12 +51,18 @@ def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Setting
 
 
 def user_overrides(
-    steps: int | None, encoder: str | None, given: Sequence[str], places: Places, preset: Config
+    steps: int | None,
+    encoder: str | None,
+    given: Sequence[str],
+    places: Places,
+    preset: Config,
+    *,
+    need_words: bool = True,
 ) -> list[str]:
     """What the user asks of all rows: a length, with a warm-up in proportion and 20 evaluations; an encoder; settings.
 
-    Word vectors that the preset names and that are not there are looked for beside the corpora. A frozen encoder is not
-    stored with every one of the many models.
+    Word vectors that the preset names and that are not there are looked for beside the corpora; if they are nowhere,
+    that is an error, unless they are not needed yet. A frozen encoder is not stored with every one of the many models.
     """
     overrides = (
         [] if any(one.replace(" ", "").startswith("encoder.store=") for one in given) else ["encoder.store=name"]
@@ -67,9 +73,27 @@ def user_overrides(
         overrides += [f"training.{key}={value}" for key, value in parts.items()]
     if encoder is not None:
         overrides.append(override("encoder.name", encoder))
-    if not any(re.match(r"\s*words(\.path)?\s*=", one) for one in given):
+    missing = missing_word_vectors(given, places, preset)
+    if missing is not None and need_words:
+        raise RelatumError(missing)
+    if missing is None and not _names_words(given):
         overrides += _word_vectors(places, preset)
     return [*overrides, *given]
+
+
+def missing_word_vectors(given: Sequence[str], places: Places, preset: Config) -> str | None:
+    """Say how to get the word vectors that the preset names; None where they are there, or others are named."""
+    name = preset.words.path
+    if _names_words(given) or name is None or expand_user(name).exists() or places.word_vectors(name) is not None:
+        return None
+    return (
+        f"the paper's preset has the word vectors {name}, which are neither here nor beside the corpora; get GloVe "
+        "(glove.6B.zip) and pass --set words.path=FILE, or do without by --set words.path=unset"
+    )
+
+
+def _names_words(given: Sequence[str]) -> bool:
+    return any(re.match(r"\s*words(\.path)?\s*=", one) for one in given)
 
 
 def override(key: str, value: object) -> str:
@@ -81,16 +105,12 @@ def override(key: str, value: object) -> str:
 
 
 def _word_vectors(places: Places, preset: Config) -> list[str]:
+    """The override that names the word vectors beside the corpora; none where they are found without it."""
     name = preset.words.path
     if name is None or expand_user(name).exists():
         return []
     found = places.word_vectors(name)
-    if found is None:
-        raise RelatumError(
-            f"the paper's preset has the word vectors {name}, which are neither here nor beside the corpora; get GloVe "
-            "(glove.6B.zip) and pass --set words.path=FILE, or do without by --set words.path=unset"
-        )
-    return [override("words.path", str(found.absolute()))]
+    return [] if found is None else [override("words.path", str(found.absolute()))]
 
 
 @cache

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _NONE = "(none)"
+_WIDEST = 120
+"""The columns beyond which a matrix of types is shown as a list."""
+_MOST_CONFUSIONS = 20
 _NOTE = (
     "F1 if mended: what micro F1 would be if these errors alone were gone, so that gold items are found and wrong ones "
     "in their place are not. It is a bound: mending one thing does not always mend all that hangs on it.\n"
@@ -97,6 +100,15 @@ def _show_types(console: Console, title: str, task: TaskErrors) -> None:
 
 
 def _show_confusion(console: Console, title: str, confusion: Confusion) -> None:
+    """Print the types as a matrix, or as a list of the most frequent confusions where the matrix is too wide."""
+    matrix = _confusion_matrix(title, confusion)
+    if console.measure(matrix).maximum <= min(console.width, _WIDEST):
+        console.print(matrix)
+    else:
+        _show_confusion_list(console, title, confusion)
+
+
+def _confusion_matrix(title: str, confusion: Confusion) -> Table:
     golds = list(dict.fromkeys(gold for gold, _ in confusion))
     founds = sorted({found for _, found in confusion}, key=lambda label: (label is None, label or ""))
     table = new_table(f"{title}: gold types (rows), found types")
@@ -106,7 +118,23 @@ def _show_confusion(console: Console, title: str, confusion: Confusion) -> None:
     for gold in golds:
         counts = (confusion.get((gold, found), 0) for found in founds)
         table.add_row(_name(gold), *(f"{count:,}" if count else "·" for count in counts))
+    return table
+
+
+def _show_confusion_list(console: Console, title: str, confusion: Confusion) -> None:
+    wrong = {pair: count for pair, count in confusion.items() if pair[0] != pair[1]}
+    most = sorted(wrong, key=lambda pair: -wrong[pair])
+    table = new_table(f"{title}: types that were taken for others, most frequent first")
+    table.add_column("gold")
+    table.add_column("found")
+    table.add_column("times", justify="right")
+    for pair in most[:_MOST_CONFUSIONS]:
+        table.add_row(*map(_name, pair), f"{wrong[pair]:,}")
     console.print(table)
+    if len(most) > _MOST_CONFUSIONS:
+        rest = sum(wrong[pair] for pair in most[_MOST_CONFUSIONS:])
+        more = f"And {len(most) - _MOST_CONFUSIONS:,} more pairs of types, {rest:,} times in all"
+        console.print(f"{more}: --json and --report have them.", soft_wrap=True)
 
 
 def _show_breakdown(console: Console, breakdown: Breakdown, entities: Tally, relations: Tally) -> None:
