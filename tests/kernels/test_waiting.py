@@ -27,7 +27,7 @@ def run(script: str, **variables: str) -> str:
 @pytest.mark.parametrize(
     ("variables", "shown"),
     [
-        ({}, "GOMP_SPINCOUNT = '10000'"),
+        ({}, "GOMP_SPINCOUNT = '1000'"),
         ({"GOMP_SPINCOUNT": "77"}, "GOMP_SPINCOUNT = '77'"),
         ({"OMP_WAIT_POLICY": "passive"}, "GOMP_SPINCOUNT = '0'"),
     ],
@@ -39,4 +39,4 @@ def test_idle_threads_wait_for_a_short_time_or_as_the_user_says(variables: dict[
 def test_torch_that_was_imported_first_is_noticed() -> None:
     said = run("import torch, relatum.kernels.waiting as waiting; print(waiting.explain_waiting())")
     assert "(False, 'torch was imported before relatum" in said
-    assert "GOMP_SPINCOUNT = '10000'" not in said
+    assert "GOMP_SPINCOUNT = '1000'" not in said

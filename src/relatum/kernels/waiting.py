@@ -2,7 +2,7 @@
 
 Between two operations the threads of an OpenMP pool spin, so that they are ready when the next one begins. GNU's
 library, which comes with torch on Linux, lets them spin for some 10 ms. On a busy machine they then hold the very cores
-that the work waits for: training was 20 times slower. A thirtieth of that wait costs next to nothing on an idle machine
+that the work waits for: training was 30 times slower. A wait of some 50 µs costs little on an idle machine
 (docs/training.md has the figures). The library reads its variables once, when torch is imported.
 """
 
@@ -14,7 +14,7 @@ import time
 
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """Users who set one of these have chosen for themselves."""
-_SPINS = "10000"
+_SPINS = "1000"
 _SECONDS = 20.0
 """How long to watch before judging."""
 _MIN_SHARE = 0.8
@@ -41,7 +41,7 @@ def explain_waiting() -> tuple[bool, str]:
     return True, "as set by " + ", ".join(f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ)
 
 
-WAITING_CURE = "import relatum before torch, or set GOMP_SPINCOUNT=10000"
+WAITING_CURE = "import relatum before torch, or set GOMP_SPINCOUNT=1000"
 
 
 def describe_load() -> str | None:
