@@ -124,6 +124,7 @@ def test_overlapping_gold_is_an_error_until_told_otherwise(trained: Path, tmp_pa
     assert found["entities"]["micro"]["support"] == 2, "what the tags cannot express counts as missed"
     assert found["ceiling"]["entities"]["micro"]["recall"] == 0.5
     assert "1 × overlapping entities left out" in result.stderr
+    assert "annotations that are left out count as missed in all scores" in result.stderr
 
 
 def test_relations_between_sentences_count_as_missed(trained: Path, tmp_path: Path) -> None:

@@ -75,6 +75,11 @@ class TrainingData:
     def parts(self) -> dict[str, list[Example]]:
         return {"train": self.train, "dev": self.dev, "test": self.test}
 
+    @property
+    def leaves_out(self) -> bool:
+        """True if gold has annotations that no model can learn."""
+        return any(example.left_out != Annotation() for part in self.parts.values() for example in part)
+
     def fingerprint(self) -> str:
         """A hash of all sentences and annotations, by which a run that goes on knows its data.
 
@@ -189,7 +194,10 @@ def load_part(path: Path, part: str, config: Config, format_name: str | None = N
     if not examples:
         raise RelatumError(f"{chosen[-1].path}: there are no sentences in it")
     used = f"{chosen[-1].path} is the only part and is taken" if alone and chosen[-1].name != part else ""
-    return examples, [*([used] if used and path.is_dir() else []), *problems.remark_lines()]
+    said = [*([used] if used and path.is_dir() else []), *problems.remark_lines()]
+    if any(example.left_out != Annotation() for example in examples):
+        said.append("annotations that are left out count as missed in all scores")
+    return examples, said
 
 
 def make_fold_lists(

@@ -132,7 +132,8 @@ def _train(
         record = RunRecord.from_dict(json.loads(processes.tell(json.dumps(record.to_dict()))), functions)
     _refuse_complete(folder)
     if data.fingerprint() != record.fingerprint:
-        raise RelatumError(f"{record.data}: the data has changed since {run} was started; start a new run")
+        since = " or was scored without the annotations that are left out" if data.leaves_out else ""
+        raise RelatumError(f"{record.data}: the data has changed{since} since {run} was started; start a new run")
     trackers = make_trackers(record, run) if processes.main else []
     prepared = _Run(data, record, folder, processes, Monitors(monitor, *trackers))
     with folder.locked(monitor.say) if processes.main else nullcontext():  # settings that cannot be used make no folder
