@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -165,3 +166,49 @@ def test_command_that_goes_on_can_be_pasted_whatever_the_folder_is_called(tmp_pa
     folder = tmp_path / "my runs; $(rm)"
     assert shlex.split(resume_command(folder)) == ["relatum", "train", "--resume", str(folder)]
     assert resume_command(Path("runs/1")) == "relatum train --resume runs/1"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "3", "null", "[" * 100_000, "\\xff", '{"config": []}', '{"config": {}}'])
+def test_record_that_is_none_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(RelatumError, match=r"run\.json: not "):
+        RunFolder(tmp_path).read()
+
+
+@pytest.mark.parametrize(("key", "value"), [("data", 3), ("fold", 3), ("device", None), ("with_test", "yes"), ("x", 1)])
+def test_record_with_a_value_of_another_kind_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({**record().to_dict(), key: value}))
+    with pytest.raises(RelatumError, match=rf"run\.json: not the record of a run of this version: .*'{key}'"):
+        RunFolder(tmp_path).read()
+
+
+@pytest.mark.parametrize("name", ["run.json", ".lock", "log.jsonl", "result.json", "checkpoints", "checkpoints/step-1"])
+def test_run_that_would_write_through_a_link_is_refused(tmp_path: Path, name: str) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.create(record())
+    outside = tmp_path / "outside"
+    outside.write_text(json.dumps(record().to_dict()))
+    place = folder.path / name
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(outside)
+    with pytest.raises(RelatumError, match=f"{name}: found a link in the folder of a run, which is written to"):
+        folder.read()
+
+
+@pytest.mark.parametrize("name", ["run.json", "log.jsonl", "checkpoints/step-00000002.safetensors"])
+def test_run_with_a_pipe_is_refused(tmp_path: Path, name: str) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.create(record())
+    place = folder.path / name
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    with pytest.raises(RelatumError, match=f"{name}: found a pipe"):
+        folder.read()
+
+
+def test_run_whose_folder_is_reached_by_a_link_is_read(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "run").create(record())
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    assert RunFolder(tmp_path / "link").read() == record()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from relatum.config import TrainingConfig
 from relatum.errors import RelatumError
 from relatum.evaluation.metrics import evaluate
-from relatum.training.checkpoints import read_checkpoint, save_checkpoint
+from relatum.training.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
 from relatum.training.history import Evaluation, Progress, selection_score
 from relatum.training.optimisation import Optimiser
 from relatum.training.sampler import Sampler
@@ -134,3 +134,23 @@ def test_selection_score_is_the_mean_of_the_chosen_scores() -> None:
     assert selection_score(scores, TrainingConfig()) == pytest.approx((2 / 3 + 1) / 2)
     assert selection_score(scores, TrainingConfig(selection="macro")) == pytest.approx((2 / 5 + 1) / 2)
     assert selection_score(scores, TrainingConfig(selection_relations="strict")) == pytest.approx((2 / 3 + 1 / 2) / 2)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        {"progress": 3, "sampler": {"epoch": 0, "position": 0}},
+        {"progress": {"evaluations": [{"x": 1}]}, "sampler": {"epoch": 0, "position": 0}},
+        {"progress": {"evaluations": []}, "sampler": {"epoch": "one"}},
+        {"progress": {"evaluations": []}, "sampler": {"epoch": 0, "position": 0}, "fixed": None, "python_random": 3},
+    ],
+    ids=str,
+)
+def test_checkpoint_whose_record_is_of_no_run_is_refused(tmp_path: Path, record: dict[str, object]) -> None:
+    net, optimiser = make(3)
+    tensors = capture(net, optimiser, Sampler(LENGTHS, CONFIG), Progress(step=7), "").tensors
+    record = {key: fixed_hash(net) if key == "fixed" else value for key, value in record.items()}
+    path = save_checkpoint(tmp_path, Checkpoint(7, record, tensors))
+    with pytest.raises(RelatumError, match="the checkpoint of step 7 cannot be used"):
+        restore(read_checkpoint(path), net, optimiser, lambda _: None)

@@ -82,8 +82,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
     record = metadata.get("record", "")
     if not record or metadata.get("sha256") != hash_tensors(tensors, record):
         raise RelatumError(f"{path}: the checkpoint is damaged (its hash does not agree with its content)")
-    values = json.loads(record)
-    return Checkpoint(values.pop("step"), values, tensors)
+    try:
+        values = json.loads(record)
+        return Checkpoint(int(values.pop("step")), values, tensors)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise RelatumError(f"{path}: the checkpoint has no usable record ({error!r:.200})") from None
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

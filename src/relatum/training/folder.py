@@ -23,15 +23,17 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from relatum.config import Config, OwnFunctionError, TextConfig, load_record
 from relatum.data.atomic import is_draft, remove_drafts, replacing_file
 from relatum.errors import ConfigError, RelatumError
+from relatum.files import read_json
 
 _BEST = re.compile(r"step-(\d+)")
 
@@ -72,7 +74,28 @@ class RunRecord:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], functions: Collection[str] = ()) -> RunRecord:
         """Read a record; it may name only those functions of the user's own that are among `functions`."""
+        check_kinds(values, {"data": str, "device": str, "command": str, "fingerprint": str, "with_test": bool})
+        check_kinds(values, {"format": str | None, "fold": str | None})
         return cls(**{**values, "config": load_record(values["config"], functions)})
+
+
+def check_kinds(values: object, kinds: Mapping[str, type | UnionType]) -> None:
+    """Refuse a record that is no JSON object, or has a value of another kind; keys may be missing."""
+    if not isinstance(values, dict):
+        raise TypeError(f"found {type(values).__name__}, expected an object")
+    for key, kind in kinds.items():
+        if key in values and not isinstance(values[key], kind):
+            raise TypeError(f"found {type(values[key]).__name__} for {key!r}")
+
+
+def refuse_special_files(paths: Iterable[Path]) -> None:
+    """Refuse paths that are links, pipes or devices; those that are not there are fine."""
+    for path in paths:
+        if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
+            what = "a link" if path.is_symlink() else "a pipe, a device or a socket"
+            raise RelatumError(
+                f"{path}: found {what} in the folder of a run, which is written to; put the file or folder itself there"
+            )
 
 
 class RunFolder:
@@ -111,18 +134,30 @@ class RunFolder:
         self._write(self._record, record.to_dict())
 
     def read(self, functions: Collection[str] = ()) -> RunRecord:
-        """Read what the run was started with; it may name only those of the user's own functions that are given."""
-        try:
-            return RunRecord.from_dict(json.loads(self._record.read_text(encoding="utf-8")), functions)
-        except OwnFunctionError as error:
-            raise OwnFunctionError(f"{self._record}: {error}") from None
-        except FileNotFoundError:
+        """Read what the run was started with; it may name only those of the user's own functions that are given.
+
+        The folder may come from a stranger, and whoever reads the record goes on to write here: links are refused.
+        """
+        if not self._record.exists():
             raise RelatumError(
                 f"{self.path}: no run was started here (there is no {self._record.name}); start one with relatum train "
                 "DATA --out RUN"
-            ) from None
+            )
+        self._check_files()
+        values: Any = read_json(self._record)
+        try:
+            return RunRecord.from_dict(values, functions)
+        except OwnFunctionError as error:
+            raise OwnFunctionError(f"{self._record}: {error}") from None
         except (ConfigError, ValueError, TypeError, KeyError) as error:
             raise RelatumError(f"{self._record}: not the record of a run of this version: {error}") from None
+
+    def _check_files(self) -> None:
+        """Refuse a folder in which something that a run reads or writes is a link, a pipe or a device."""
+        own = [path for path in vars(self).values() if path != self.path]
+        for folder in (self.checkpoints, self._best, self.predictions, self.bad_batch):
+            own += folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
+        refuse_special_files(own)
 
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:

@@ -66,6 +66,25 @@ def restore(
 
     The answer is the progress, and the epoch and position of the sampler.
     """
+    try:
+        progress = Progress.from_dict(checkpoint.record["progress"])
+        place = {key: int(checkpoint.record["sampler"][key]) for key in ("epoch", "position")}
+        _restore(checkpoint, network, optimiser, say, processes)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise RelatumError(
+            f"the checkpoint of step {checkpoint.step} cannot be used ({error!r:.200}); start the run anew in another "
+            "folder"
+        ) from None
+    return progress, place
+
+
+def _restore(
+    checkpoint: Checkpoint,
+    network: nn.Module,
+    optimiser: Optimiser,
+    say: Callable[[str], None],
+    processes: Processes | None,
+) -> None:
     given = checkpoint.tensors
     current = _learned(network)
     stored = {name.removeprefix(_WEIGHT) for name in given if name.startswith(_WEIGHT)}
@@ -84,7 +103,6 @@ def restore(
             average.copy_(given[_AVERAGE + name])
     _restore_adam(given, network, optimiser)
     _restore_random(checkpoint, optimiser.parameters[0].device, processes, say)
-    return Progress.from_dict(checkpoint.record["progress"]), checkpoint.record["sampler"]
 
 
 def _restore_random(

@@ -23,13 +23,13 @@ from relatum.config import Config
 from relatum.data.corpus import read_documents
 from relatum.data.partition import Fold
 from relatum.data.problems import Problems
-from relatum.errors import RelatumError
+from relatum.errors import ConfigError, RelatumError
 from relatum.training.corpus import FoldChoice, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
 from relatum.training.runs import parallel
-from relatum.training.runs.parallel import LOG, complete_runs
-from relatum.training.runs.plan import RunsFolder, start_runs, with_seed
+from relatum.training.runs.parallel import complete_runs
+from relatum.training.runs.plan import LOG, RunsFolder, start_runs, with_seed
 
 from ..conftest import TINY, Silent
 
@@ -68,6 +68,49 @@ def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp
     assert f"--set training.seed=4 --fold {record.fold}" in record.command
     again = start_runs(tmp_path / "again", small_corpus, config, n_runs=2, folds=3, device="cpu")
     assert [run.fingerprint for run in again.runs] == [run.fingerprint for run in plan.runs]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda plan: plan["runs"][0].update(name="../outside"), "found the run '../outside'"),
+        (lambda plan: plan["runs"][0].update(name="/tmp/outside"), "found the run '/tmp/outside'"),
+        (lambda plan: plan["runs"][0].update(seed="0"), "found str for 'seed'"),
+        (lambda plan: plan.update(runs={}), "found dict for 'runs'"),
+        (lambda plan: plan.update(data=3), "found int for 'data'"),
+        (lambda plan: plan.update(arguments="rm"), "found str for 'arguments'"),
+    ],
+)
+def test_plan_cannot_lead_outside_its_folder(
+    small_corpus: Path, tiny: Tiny, tmp_path: Path, change: Callable[[Any], None], message: str
+) -> None:
+    start_runs(tmp_path / "runs", small_corpus, tiny(), device="cpu")
+    path = tmp_path / "runs" / "runs.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(RelatumError, match=f"runs.json: not the plan of runs of this version: {message}"):
+        complete(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("name", ["seed-0", "seed-0/output.txt", "results.json"])
+def test_runs_that_would_write_through_a_link_are_refused(
+    small_corpus: Path, tiny: Tiny, tmp_path: Path, name: str
+) -> None:
+    start_runs(tmp_path / "runs", small_corpus, tiny(), device="cpu")
+    place = tmp_path / "runs" / name
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(tmp_path / "outside")
+    with pytest.raises(RelatumError, match=f"{name}: found a link in the folder of a run"):
+        complete(tmp_path / "runs")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_seeds_of_later_runs_are_numbers_that_a_run_can_have(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
+    config = tiny(f"training.seed={2**31 - 1}")
+    with pytest.raises(ConfigError, match=r"training\.seed: found 2147483648, expected a number below 2147483648"):
+        start_runs(tmp_path / "runs", small_corpus, config, n_runs=2, device="cpu")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_folds_without_test_are_of_the_other_parts_and_each_is_dev_once(

@@ -20,14 +20,11 @@ from relatum.data.atomic import remove_drafts
 from relatum.extractor.device import choose_device
 from relatum.training.folder import RunFolder, resume_command
 from relatum.training.loop import TrainingStopped
-from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
+from relatum.training.runs.plan import LOG, Plan, PlannedRun, RunsFolder
 from relatum.training.runs.room import Room
 from relatum.training.runs.screen import RunsScreen
 from relatum.training.runs.summary import Failure, make_results
 from relatum.training.stopping import Stopping
-
-LOG = "output.txt"
-"""In the folder of a run: all that it said, of every process that worked on it."""
 
 WORKER = ("-m", "relatum.training.runs.worker")
 """What Python is to execute for a run."""

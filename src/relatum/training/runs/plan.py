@@ -11,6 +11,7 @@ Each run is what `relatum train` makes with its seed and fold; nothing is shared
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,10 +22,14 @@ from relatum.config import Config, OwnFunctionError, load_record
 from relatum.data.atomic import new_folder, replacing_file
 from relatum.data.partition import Fold
 from relatum.errors import ConfigError, RelatumError
+from relatum.files import read_json
 from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
-from relatum.training.folder import RunFolder, RunRecord
+from relatum.training.folder import RunFolder, RunRecord, check_kinds, refuse_special_files
 
 T = TypeVar("T")
+LOG = "output.txt"
+"""In the folder of a run: all that it said, of every process that worked on it."""
+_RUN_NAME = re.compile(r"(fold-\d{1,9}/)?seed-\d{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,9 @@ class Plan:
     @classmethod
     def from_dict(cls, values: dict[str, Any], functions: Collection[str] = ()) -> Plan:
         """Read a plan; it may name only those functions of the user's own that are among `functions`."""
+        check_kinds(values, {"data": str, "device": str, "command": str, "n_jobs": int, "by_memory": bool})
+        check_kinds(values, {"format": str | None, "folds": str | None, "one_fold": int | None, "threads": int | None})
+        check_kinds(values, {"arguments": list, "remarks": list, "with_test": bool})
         runs = _planned_runs(values)
         lists = {name: tuple(values[name]) for name in ("arguments", "remarks")}
         return cls(**{**values, **lists, "config": load_record(values["config"], functions), "runs": runs})
@@ -103,12 +111,14 @@ class RunsFolder:
         return self._read(_planned_runs)
 
     def _read(self, parse: Callable[[dict[str, Any]], T]) -> T:
+        if not self.plan.exists():
+            raise RelatumError(f"{self.path}: no runs were started here (there is no {self.plan.name})")
+        refuse_special_files((self.plan, self.folds, self.results))
+        values: Any = read_json(self.plan)
         try:
-            return parse(json.loads(self.plan.read_text(encoding="utf-8")))
+            return parse(values)
         except OwnFunctionError as error:
             raise OwnFunctionError(f"{self.plan}: {error}") from None
-        except FileNotFoundError:
-            raise RelatumError(f"{self.path}: no runs were started here (there is no {self.plan.name})") from None
         except (ConfigError, ValueError, TypeError, KeyError) as error:
             raise RelatumError(f"{self.plan}: not the plan of runs of this version: {error}") from None
 
@@ -117,6 +127,7 @@ class RunsFolder:
         left = [run for run in plan.runs if not self.run(run).result.exists()]
         for run in left:
             folder = self.run(run)
+            refuse_special_files((self.path / run.name.partition("/")[0], folder.path, folder.path / LOG))
             if not folder.is_started:
                 folder.create(_record(plan, run, folder.path))
         return left
@@ -127,6 +138,11 @@ class RunsFolder:
 
 
 def _planned_runs(values: dict[str, Any]) -> tuple[PlannedRun, ...]:
+    check_kinds(values, {"runs": list})
+    for run in values["runs"]:
+        check_kinds(run, {"name": str, "seed": int, "fold": int | None, "fingerprint": str})
+        if not _RUN_NAME.fullmatch(run["name"]):  # it is the folder that the run is written to
+            raise ValueError(f"found the run {run['name']!r:.50}, expected names such as seed-0 and fold-1/seed-0")
     return tuple(PlannedRun(**run) for run in values["runs"])
 
 
@@ -163,6 +179,7 @@ def start_runs(
 
     folder = RunsFolder(out)
     RunFolder(folder.path).check_new()
+    with_seed(config, config.training.seed + n_runs - 1)
     config = with_absolute_paths(config)
     made: tuple[Fold, ...] | None = None
     lists: Path | None = None
@@ -239,7 +256,9 @@ def _plan_runs(
 
 
 def with_seed(config: Config, seed: int) -> Config:
-    """The same settings with another seed."""
+    """The same settings with another seed; one that is too large is an error."""
+    if seed >= 2**31:
+        raise ConfigError(f"training.seed: found {seed}, expected a number below {2**31}; take smaller seeds")
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
 
 
