@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 SHOWN = 1000
@@ -34,6 +35,25 @@ def explain_os_error(error: OSError) -> str:
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     cure = _CURES.get(error.errno or 0)
     return f"{where}{error.strerror or error}{f'; {cure}' if cure else ''}"
+
+
+@contextmanager
+def naming_file(path: os.PathLike[str]) -> Iterator[None]:
+    """Make an error for want of space in the block an `OSError` that names `path`.
+
+    Writing to an open file raises errors without a name, and libraries written in Rust, such as safetensors, raise
+    errors of their own, which say the number of the error in words.
+    """
+    import re
+
+    try:
+        yield
+    except Exception as error:
+        said = re.search(r"\(os error (\d+)\)", str(error))
+        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
+        if number not in NO_SPACE:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 class RelatumError(Exception):

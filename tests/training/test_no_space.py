@@ -13,7 +13,7 @@ import torch
 
 from relatum.config import Config
 from relatum.data import atomic
-from relatum.errors import NoSpaceError, RelatumError
+from relatum.errors import NoSpaceError, RelatumError, naming_file
 from relatum.training import loop, monitor
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunFolder, RunRecord
@@ -32,7 +32,6 @@ Tiny = Callable[..., Config]
 def full_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
     """Lets no file grow beyond some bytes while the file or folder of that name is written, but the first few times."""
     left: dict[str, int] = {}
-    naming_file = atomic.naming_file
 
     @contextmanager
     def limited(path: Path) -> Iterator[None]:

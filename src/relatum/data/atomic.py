@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from relatum.errors import NO_SPACE, RelatumError
+from relatum.errors import RelatumError, naming_file
 
 _SUFFIX = ".partial"
 _DRAFT = re.compile(r"\..+\.partial|\.tmp\w{6}")
@@ -60,23 +60,6 @@ def new_folder(path: Path) -> Iterator[Path]:
             draft.replace(path)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-
-
-@contextmanager
-def naming_file(path: Path) -> Iterator[None]:
-    """Make an error for want of space in the block an `OSError` that names `path`.
-
-    Writing to an open file raises errors without a name, and libraries written in Rust, such as safetensors, raise
-    errors of their own, which say the number of the error in words.
-    """
-    try:
-        yield
-    except Exception as error:
-        said = re.search(r"\(os error (\d+)\)", str(error))
-        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
-        if number not in NO_SPACE:
-            raise
-        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def is_draft(path: Path) -> bool:

