@@ -90,7 +90,7 @@ def test_show_reports_all_problems_and_fails(capsys: pytest.CaptureFixture[str])
         "relatum: bad.toml:2, text.wrods: found an unknown key; expected one of words, sentences "
         "(did you mean text.words?)",
         'bad.toml:3, text.words: found 2; expected "rules", "whitespace" or "package.module:function"',
-        '--set, data.crossing: found "keep"; expected "fail" or "drop"',
+        '--set, data.crossing: found "keep"; expected "fail", "drop" or "join"',
     ]
 
 

@@ -189,7 +189,7 @@ def test_scores_with_gold_entities_that_fail_are_noted_with_their_row(news: Path
 def test_process_that_was_killed_leaves_what_the_same_command_takes_up(news: Path, tmp_path: Path) -> None:
     planned = [row for _, row in plan_table(request(5, news, rows=("default",)), tmp_path, "cpu") if row]
     (tmp_path / "runs" / planned[0].folder.path.name / "seed-0").mkdir(parents=True)
-    (tmp_path / "runs" / planned[0].folder.path.name / "seed-0" / ".run.json-x.partial").touch()
+    (tmp_path / "runs" / planned[0].folder.path.name / "seed-0" / ".run.json.x.partial").touch()
     made, _ = make(request(5, news, rows=("default",)), tmp_path)
     assert made.record["complete"] is True
 

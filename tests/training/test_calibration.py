@@ -22,8 +22,8 @@ from .conftest import TINY, Silent
 
 CPU = torch.device("cpu")
 LEARNS = (
-    "training.steps=120",
-    "training.evaluate_every=60",
+    "training.steps=240",
+    "training.evaluate_every=120",
     "training.learning_rate=1e-2",
     "training.relation_weight=0.1",
     "model.n_layers=1",
