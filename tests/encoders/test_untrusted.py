@@ -186,7 +186,10 @@ def test_settings_that_no_encoder_has_are_refused(
         ({"num_attention_heads": 0}, "found 0 for n_attention_heads"),
         ({"num_attention_heads": 5}, "found a width of 16 for 5 attention heads"),
         ({"type_vocab_size": 0}, "found 0 for n_segments"),
-        ({"vocab_size": 10**12}, "has the shape"),
+        ({"vocab_size": 10**6}, "has the shape"),
+        ({"vocab_size": 10**30}, "for n_pieces of the encoder, expected 1 to 16,777,216"),
+        ({"hidden_size": 10**12}, "for width of the encoder"),
+        ({"max_position_embeddings": True}, "found True for n_positions"),
     ],
     ids=str,
 )
@@ -235,3 +238,17 @@ def test_tokenizer_is_made_of_the_files_that_are_hashed(make_model: MakeModel, c
     assert torch.equal(read(folder), read(make_model("bert")))
     (folder / "added_tokens.json").write_text(json.dumps({"ab": 5}))
     assert files_hash(folder) != before
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[X]", "type_id": 0}}], "pair": []},
+        {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": "x"},
+    ],
+)
+def test_tokenizer_that_cannot_cut_a_word_is_refused(copy: Callable[[str], Path], processor: dict[str, object]) -> None:
+    folder = copy("bert")
+    edit(folder / "tokenizer.json", post_processor={**processor, "special_tokens": {}})
+    with pytest.raises(RelatumError, match="the tokenizer cannot be read"):
+        read(folder)

@@ -41,6 +41,8 @@ _NAMES = {
 }
 
 
+_LARGEST = 2**24
+"""The largest number of config.json that is believed."""
 _PROJECTED = ("query", "key", "value")
 
 
@@ -291,8 +293,8 @@ def _check_shape(shape: BertShape, weights: Mapping[str, Tensor], folder: Path) 
     path = folder / "config.json"
     numbers = {name: getattr(shape, name) for name in shape.__slots__ if name != "norm_epsilon"}
     for name, number in numbers.items():
-        if number < 1:
-            raise RelatumError(f"{path}: found {number} for {name} of the encoder, expected at least 1")
+        if isinstance(number, bool) or not 1 <= number <= _LARGEST:
+            raise RelatumError(f"{path}: found {number} for {name} of the encoder, expected 1 to {_LARGEST:,}")
     if shape.width % shape.n_attention_heads:
         raise RelatumError(
             f"{path}: found a width of {shape.width} for {shape.n_attention_heads} attention heads, expected a width "

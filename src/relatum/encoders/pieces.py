@@ -68,11 +68,15 @@ class PieceTokenizer:
         path = folder / "tokenizer.json"
         try:
             tokenizer = Tokenizer.from_buffer(read_bytes(path)) if path.exists() else _convert(folder)
+            return cls(tokenizer, folder)
         except Exception as error:  # the library raises nothing more exact
             if wants_code(error):
                 raise RelatumError(f"{folder}: {CODE_CURE}") from error
             raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
-        return cls(tokenizer, folder)
+        except BaseException as error:  # a panic of the library's compiled code is no `Exception`
+            if type(error).__name__ != "PanicException":
+                raise
+            raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
 
     def cut(self, word: Word) -> tuple[int, ...]:
         """Cut a word into pieces: at least one, the unknown piece where nothing is left of the word.
