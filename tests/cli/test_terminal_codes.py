@@ -14,6 +14,10 @@ import torch
 
 from relatum.cli.app import main
 from relatum.cli.console import results, to_json
+from relatum.models.checkpoint import save_model
+from relatum.schema import RelationType, Schema
+
+from ..small_models import make_small_model
 
 CODES = ("\x1b[2J", "\x1b]0;owned\x07", "\x9b31m", "\x7f", "\r", "\u202e")
 TINY = (
@@ -41,11 +45,11 @@ COMMANDS = {
     "evaluate": "evaluate MODEL DATA --device cpu",
     "evaluate --errors": "evaluate MODEL DATA --device cpu --errors",
     "calibrate": "calibrate MODEL DATA --part dev --out OUT --device cpu",
-    "extract table": "extract --model MODEL --input TEXTS --format table --device cpu",
-    "extract json": "extract --model MODEL --input TEXTS --format json --device cpu",
-    "extract jsonl": "extract --model MODEL --input TEXTS --format jsonl --device cpu",
-    "probe": "probe --model MODEL --input TEXTS --device cpu",
-    "probe --json": "probe --model MODEL --input TEXTS --device cpu --json",
+    "extract table": "extract --model FINDING --input TEXTS --format table --device cpu",
+    "extract json": "extract --model FINDING --input TEXTS --format json --device cpu",
+    "extract jsonl": "extract --model FINDING --input TEXTS --format jsonl --device cpu",
+    "probe": "probe --model FINDING --input TEXTS --device cpu",
+    "probe --json": "probe --model FINDING --input TEXTS --device cpu --json",
     "probe --data": "probe --model MODEL --data DATA --device cpu",
     "attention": "attention --model MODEL DATA --device cpu",
     "compare": "compare RUN RUN",
@@ -70,7 +74,7 @@ def codes_in(text: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A corpus with codes in its labels, words and ids, and a model that was trained on it."""
+    """A corpus with codes in labels, words and ids, a model trained on it, and one that finds its labels anywhere."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("codes")
@@ -79,21 +83,27 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         records = [
             {
                 "id": f"{part}-{number}{CODES[number % len(CODES)]}",
-                "words": [f"Mara{number}{''.join(CODES)}", "lives", "in", f"Oldhaven{CODES[0]}", "."],
+                "words": ["Mara", "lives", "in", "Oldhaven", "".join(CODES) + str(number), "."],
                 "entities": [{"start": 0, "end": 1, "label": PERSON}, {"start": 3, "end": 4, "label": PLACE}],
                 "relations": [{"head": 0, "tail": 1, "label": LIVES}],
             }
             for number in range(8)
         ]
         (folder / "data" / f"{part}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
-    text = " ".join(records[0]["words"])  # type: ignore[arg-type]
-    (folder / "texts.jsonl").write_text(json.dumps({"id": f"a{''.join(CODES)}", "text": text}) + "\n")
+    texts = {
+        f"a{''.join(CODES)}": "Mara lives in Oldhaven .",
+        f"b{CODES[0]}": f"Mara{''.join(CODES)} lives in Oldhaven .",
+    }
+    lines = [json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items()]
+    (folder / "texts.jsonl").write_text("".join(lines))
     run(["train", str(folder / "data"), "--out", str(folder / "run"), *SETTINGS, "--set", "training.steps=40"])
+    save_model(make_small_model(schema=Schema((PLACE, PERSON), (RelationType(LIVES),))), folder / "finding")
     yield {
         "DATA": str(folder / "data"),
         "TEXTS": str(folder / "texts.jsonl"),
         "RUN": str(folder / "run"),
         "MODEL": str(folder / "run" / "model"),
+        "FINDING": str(folder / "finding"),
     }
     torch.set_num_threads(threads)
 
@@ -105,7 +115,7 @@ def test_no_command_prints_codes(places: dict[str, str], tmp_path: Path, name: s
     assert not codes_in(out)
     assert not codes_in(err)
     if name.startswith(("inspect", "score", "evaluate", "extract")):
-        assert "Peop\\" in out  # the label was shown, with its codes spelt out
+        assert "Peop\\" in out or "Loc\\" in out  # labels were shown, with their codes spelt out
 
 
 def test_tables_escape_titles_headings_and_cells() -> None:
