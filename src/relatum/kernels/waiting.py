@@ -1,8 +1,8 @@
 """How idle threads wait for work, and signs that other programs keep the machine busy.
 
 Between two operations the threads of an OpenMP pool spin, so that they are ready when the next one begins. GNU's
-library, which comes with torch on Linux, lets them spin for some 10 ms. On a busy machine they then hold the very cores
-that the work waits for: training was 30 times slower. A wait of some 50 µs costs little on an idle machine
+library, which comes with torch on Linux, lets them spin for some 7 ms. On a busy machine they then hold the very cores
+that the work waits for: training was 30 times slower. A wait of some 25 µs costs little on an idle machine
 (docs/training.md has the figures). The library reads its variables once, when torch is imported.
 """
 

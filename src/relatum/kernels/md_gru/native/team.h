@@ -28,7 +28,7 @@ void in_parallel(int n_threads, const Work& work) {
     threads.parallel(call, const_cast<Work*>(&work), n_threads, 0);
 }
 
-// Threads that work on the same task meet here after every step. A thread that has waited for some 100 µs goes to
+// Threads that work on the same task meet here after every step. A thread that has waited for some 50 µs goes to
 // sleep: on a busy machine the one that it waits for may need its core.
 class Barrier {
    public:
