@@ -45,7 +45,7 @@ if {n_threads} > 1:
 assert read({backend!r}) == found[{backend!r}]
 print("the same")
 """)
-    assert said.split("\n")[:2] == ["threads: 1", "the same"]
+    assert "threads: 1\nthe same\n" in said  # the parent may have said that it compiles
 
 
 def test_child_of_a_thread_reads_too(parent: Prepared) -> None:
