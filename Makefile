@@ -9,12 +9,12 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 INSTALL = $(PIP) install --quiet --no-compile
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check docs bench lock clean
 
 demo: $(RUN)
 	@bash examples/demo.sh
 
-test: check
+test: check docs
 	$(BIN)/pytest -n auto --dist worksteal
 
 check: $(DEV)
@@ -22,6 +22,9 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import relatum
 from relatum.cli.app import main
 from relatum.data.formats import FORMATS
 from relatum.data.formats.jsonl import FORMAT as JSONL
@@ -86,3 +87,14 @@ def test_data_page_says_what_each_format_holds() -> None:
             holds.scores,
         )
         assert cells == ["yes" if value else "no" for value in values], name
+
+
+def test_python_page_has_every_public_name() -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    shown = {line.rpartition(".")[2] for line in text.splitlines() if line.startswith("::: ")}
+    assert set(relatum.__all__) - {"__version__", "Config"} <= shown
+
+
+def test_site_has_every_page() -> None:
+    listed = re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
