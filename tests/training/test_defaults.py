@@ -59,6 +59,7 @@ def test_choose_narrows_the_table_on_a_cpu_alone() -> None:
 def test_choose_learns_faster_on_a_cpu_and_slower_towards_the_end() -> None:
     values = chosen(100)
     assert (values["training.learning_rate"], values["training.schedule"]) == (0.002, "linear")
+    assert values["model.initialisation"] == "torch", "the rule was measured with it"
     assert not {"training.learning_rate", "training.schedule"} & chosen(100, Machine("cuda", 16)).keys()
     config, _ = settle(None, ["training.learning_rate=0.0005"], [10] * 100, TWO_CORES)
     assert (config.training.learning_rate, config.training.schedule) == (0.0005, "linear")

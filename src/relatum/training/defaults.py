@@ -88,6 +88,7 @@ def _for_cpu(lengths: Sequence[int], machine: Machine) -> list[Choice]:
     return [
         Choice("table.width", 128 if machine.cores >= MANY_CORES else 64, f"a narrow table, for a CPU with {cores}"),
         Choice("model.n_layers", 2, "one layer less than the paper has, for a CPU"),
+        Choice("model.initialisation", "torch", "the authors' learns more slowly at first"),
         Choice("training.learning_rate", 0.002, "twice the paper's, for fewer updates"),
         Choice("training.schedule", "linear", "the rate falls to nothing at the end: the best of few updates"),
         Choice("training.max_cells", cells, "larger batches bring a CPU nothing; the longest sentence is kept whole"),
