@@ -239,6 +239,24 @@ def test_relations_between_sentences_get_the_advice_that_keeps_their_documents(t
     assert len(load_training_data(folder, load_config(None, ["data.crossing=drop"])).train) == 20
 
 
+def test_skipping_bad_records_leaves_no_readable_gold_out_of_scores(tmp_path: Path) -> None:
+    nested = [(0, 2, "Peop"), (0, 1, "Peop"), LOC]
+    crossing = {**record("c", relations=[(0, 1, "Live_In")]), "sentences": [[0, 3], [3, 8]]}
+    bad = {"id": "bad", "words": [""]}
+    scored = [record("n", nested), crossing, bad]
+    folder = corpus(tmp_path, train=[*TRAIN, record("x", nested)], dev=scored, test=scored)
+    data = load_training_data(folder, load_config(None, ["data.on_error=skip"]))
+    assert len(data.train) == 10
+    for part in (data.dev, data.test):
+        assert ids(part) == ["n", "c#1", "c#2"]
+        assert [len(example.full_gold.entities) for example in part] == [3, 1, 1]
+        assert [len(example.full_gold.relations) for example in part] == [0, 1, 0]
+    for name in ("dev", "test"):
+        assert f"{name}: bad records that are in no score, as they are skipped: 1" in data.remarks
+    learned = load_training_data(folder, load_config(None, ["data.on_error=skip", "training.dev=train"]))
+    assert len(learned.train) == 10
+
+
 def test_bad_records_that_leave_nothing_to_train_on_are_named(tmp_path: Path) -> None:
     folder = corpus(tmp_path, train=[{"id": "bad", "words": [""]}])
     with pytest.raises(DataError, match=r"train\.jsonl:1 .*\nNothing was trained: no record of train is left. Mend"):

@@ -94,7 +94,9 @@ class DataConfig(Section):
         "it is an error.",
     )
     on_error: Literal["fail", "skip"] = Field(
-        default="fail", description="Bad records: stop before anything is written, or leave them out and count them."
+        default="fail",
+        description="Bad records: stop before anything is written, or leave them out and count them. Dev and test keep "
+        "the records that hold more than a model can express, and count that as missed.",
     )
 
 

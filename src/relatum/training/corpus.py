@@ -155,7 +155,13 @@ def load_training_data(
         documents, by_seed = _read_parts(corpus, config, problems, remarks, with_test)
     if not with_test:
         documents["test"] = []
-    parts = {name: _examples(part, config, problems, f"{path}, {name}") for name, part in documents.items()}
+    parts = {}
+    for name, part in documents.items():
+        scored = name == "test" or (name == "dev" and config.training.dev == "choose")
+        before = problems.n_records
+        parts[name] = _examples(part, _to_score(config) if scored else config, problems, f"{path}, {name}")
+        if scored:
+            remarks += _unscored(name, problems.n_records - before)
     if config.data.on_error == "fail" or fold is not None:
         problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
     for name in ("train", "dev") if config.training.dev == "choose" else ("train",):
@@ -300,11 +306,14 @@ def _read_parts(
     unused = sorted(found.keys() - set(names.values()))
     if unused:
         remarks.append(f"parts that are not used: {', '.join(unused)} (expected train, dev or valid, test)")
-    read = {
-        part: list(found[name].read(problems)) if name in found and (part == "train" or not alone) else []
-        for part, name in names.items()
-        if part != "test" or with_test
-    }
+    read: dict[str, list[Document]] = {}
+    for part, name in names.items():
+        if part == "test" and not with_test:
+            continue
+        before = problems.n_records
+        read[part] = list(found[name].read(problems)) if name in found and (part == "train" or not alone) else []
+        if part != "train":
+            remarks += _unscored(part, problems.n_records - before)
     if config.data.on_error == "fail":
         problems.raise_if_any(_CURE)  # before anything is said about what is left
     if not read["train"]:
@@ -366,6 +375,24 @@ def _examples(documents: Sequence[Document], config: Config, problems: Problems,
         whole = trim(replace(document, words=fitted.words, sentences=fitted.sentences), _ignore)
         examples += to_examples(fitted, config.encoder.context, whole.annotation)
     return examples
+
+
+def _to_score(config: Config) -> Config:
+    """The settings for a part that is scored: where bad records are skipped, those a model cannot hold are kept.
+
+    Leaving them out would leave them out of gold, too. What they have beyond a model's reach counts as missed.
+    """
+    data = config.data
+    if data.on_error == "fail":
+        return config
+    overlaps = "keep-longest" if data.overlaps in (None, "fail") else data.overlaps
+    crossing = "drop" if data.crossing == "fail" else data.crossing
+    return config.model_copy(update={"data": data.model_copy(update={"overlaps": overlaps, "crossing": crossing})})
+
+
+def _unscored(part: str, n_records: int) -> list[str]:
+    """A remark on the records of a part that cannot be scored."""
+    return [f"{part}: bad records that are in no score, as they are skipped: {n_records:,}"] if n_records else []
 
 
 def _ignore(what: str, times: int) -> None:
