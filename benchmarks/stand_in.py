@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from relatum.encoders.base import EncoderOutput, Word
+from relatum.encoders.base import EncoderOutput
 from relatum.types import Context
 
 
@@ -23,7 +23,7 @@ class StandIn:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         del around
         n_words = max(map(len, sentences))
         generator = torch.Generator().manual_seed(len("".join(word or "" for word in sentences[0])))

@@ -178,11 +178,6 @@ def test_elmo_is_an_encoder(tmp_path: Path) -> None:
     assert ElmoEncoder.load(tmp_path).fingerprint != before
 
 
-def test_elmo_has_no_mask_for_a_hidden_word(tmp_path: Path) -> None:
-    with pytest.raises(RelatumError, match=r"an ELMo has no mask.*set encoder\.masking to 0"):
-        ElmoEncoder.load(_write(tmp_path, OPTIONS, _random_weights(OPTIONS))).encode([["a", None]])
-
-
 def test_elmo_features_do_not_depend_on_what_was_read_before(tmp_path: Path) -> None:
     encoder = ElmoEncoder.load(_write(tmp_path, OPTIONS, _random_weights(OPTIONS)))
     assert torch.equal(encoder.encode(SENTENCES).vectors, encoder.encode(SENTENCES).vectors)

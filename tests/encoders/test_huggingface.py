@@ -34,7 +34,7 @@ KINDS = ["bert", "roberta", "mpnet", "electra", "albert", "distilbert"]
 SENTENCES = [["ab", "a", "abca", "q", "bc"], ["a"], ["cab", "\u00ad", "b"]]
 
 
-def _plain(folder: Path, words: Sequence[str | None], config: EncoderConfig) -> tuple[Tensor, Tensor]:
+def _plain(folder: Path, words: Sequence[str], config: EncoderConfig) -> tuple[Tensor, Tensor]:
     """Vectors and maps of one sentence, by loops over pieces."""
     model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer = PieceTokenizer.load(folder)
@@ -94,20 +94,6 @@ def test_features_follow_the_settings_of_pooling(make_model: MakeModel) -> None:
     assert float(output.attention_maps[0].sum(1).max()) <= 1
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_maps_may_be_the_roots_of_attention(make_model: MakeModel, kind: str) -> None:
-    linear = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1)).encode(SENTENCES)
-    rooted = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1, attention_scale="root"))
-    found = rooted.encode(SENTENCES)
-    assert linear.attention_maps is not None
-    assert found.attention_maps is not None
-    expected = linear.attention_maps.double().sqrt()
-    # By its definition it is at most that much below the square root.
-    torch.testing.assert_close(found.attention_maps.double(), expected, rtol=0, atol=1e-3)
-    assert not found.attention_maps[1, 1:].any(), "padding is zero"
-    torch.testing.assert_close(found.vectors, linear.vectors, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_of_a_sentence_do_not_depend_on_its_batch(make_model: MakeModel, kind: str) -> None:
     encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1))
@@ -137,30 +123,16 @@ def test_words_are_cut_one_by_one_and_at_least_into_one_piece(make_model: MakeMo
     assert encoder.count_pieces(["ab", "AbcA", "a", "q", "\u00ad", "[SEP]", "abc" * 9]) == [2, 3, 1, 1, 1, 5, 18]
 
 
-@pytest.mark.parametrize("kind", ["bert", "mpnet"])
-def test_word_that_is_hidden_is_read_as_the_mask(make_model: MakeModel, kind: str) -> None:
-    folder, config = make_model(kind), EncoderConfig(n_layers=2)
-    encoder = HuggingFaceEncoder.load(folder, config)
-    hidden: list[list[str | None]] = [["ab", None, "abca"], [None]]
-    assert PieceTokenizer.load(folder).cut(None) == (VOCABULARY.index("[MASK]"),)
-    found = encoder.encode(hidden)
-    for words, one in zip(hidden, found.split([3, 1]), strict=True):
-        vectors, maps = _plain(folder, words, config)
-        torch.testing.assert_close(one.vectors, vectors, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(one.attention_maps, maps, rtol=1e-4, atol=1e-6)
-    assert not torch.allclose(found.vectors[0], encoder.encode([["ab", "a", "abca"]]).vectors[0], atol=1e-3)
-
-
 def test_mask_of_a_vocabulary_that_has_two_is_that_of_its_own_kind() -> None:
     tokenizer = wordpiece()
     tokenizer.add_special_tokens(["<mask>"])  # as MPNet, whose vocabulary was made from BERT's
-    assert PieceTokenizer(tokenizer, Path("here")).cut(None) == (len(VOCABULARY),)
+    assert PieceTokenizer(tokenizer, Path("here")).mask == len(VOCABULARY)
 
 
-def test_encoder_without_a_mask_cannot_be_given_hidden_words(make_model: MakeModel) -> None:
-    encoder = HuggingFaceEncoder.load(make_model("roberta"), EncoderConfig(n_layers=2))
-    with pytest.raises(RelatumError, match=r"has no mask to hide a word behind; set encoder\.masking to 0"):
-        encoder.encode([["a", None]])
+def test_mask_is_a_piece_that_some_tokenizers_lack(make_model: MakeModel) -> None:
+    assert PieceTokenizer.load(make_model("bert")).mask == VOCABULARY.index("[MASK]")
+    with pytest.raises(RelatumError, match="the tokenizer has no mask piece; take an encoder"):
+        _ = PieceTokenizer.load(make_model("roberta")).mask
 
 
 def test_words_that_are_not_unicode_are_cut_too(make_model: MakeModel) -> None:
@@ -234,11 +206,10 @@ def test_fingerprint_changes_with_weights_and_settings_only(make_model: MakeMode
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=2)).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, pooling="first")).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, attention_pooling="mean")).fingerprint,
-        HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, attention_scale="root")).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, context=3)).fingerprint,
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1, context=4)).fingerprint,
     ]
-    assert len(set(prints)) == 7
+    assert len(set(prints)) == 6
     settings = [1, "mean", "sum", True]  # caches on disk and stored models have it so
     assert prints[0] == hashlib.sha256(f"{files_hash(folder)} {settings}".encode()).hexdigest()
     same = HuggingFaceEncoder.load(tmp_path / "copy", EncoderConfig(n_layers=1, name="other", cache="none"))
@@ -353,7 +324,6 @@ def test_code_that_comes_with_an_encoder_is_never_run(make_model: MakeModel, tmp
         {"n_layers": 2},
         {"n_layers": 3, "pooling": "first", "attention_pooling": "mean"},
         {"n_layers": 1, "mixing": "learned"},
-        {"n_layers": 1, "attention_scale": "root"},
     ],
     ids=str,
 )

@@ -49,11 +49,11 @@ def test_encoders_side_by_side_are_known_by_their_weights(tmp_path: Path, monkey
 
 def test_settings_that_were_not_known_count_only_where_they_differ_from_the_default() -> None:
     record, older = Config().to_dict(), Config().to_dict()
-    del older["training"]["focal_gamma"], older["decoding"]
+    del older["training"]["clip_norm"], older["decoding"]
     assert as_older(record, older) == older
     assert as_older(record, record) == record
-    record["training"]["focal_gamma"] = 3.0
-    assert as_older(record, older)["training"]["focal_gamma"] == 3.0
+    record["training"]["clip_norm"] = 3.0
+    assert as_older(record, older)["training"]["clip_norm"] == 3.0
 
 
 def test_settings_whose_default_is_new_tell_older_runs_apart() -> None:
@@ -80,7 +80,7 @@ def test_settings_that_are_gone_count_only_where_they_did_something() -> None:
 
 
 def _without_a_newer_setting(record: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    del record["training"]["focal_gamma"]
+    del record["training"]["clip_norm"]
     return record
 
 
@@ -113,7 +113,7 @@ def test_runs_from_before_settings_changed_are_taken_up_and_stay_known(
     (older,) = (tmp_path / "runs").glob("news-*")
     assert made.record["complete"] is True
     assert folder(request(1)) == older
-    assert folder(request(1, "training.focal_gamma=3.0")) != older
+    assert folder(request(1, "training.clip_norm=3.0")) != older
     # More runs are added, by which the plan is written anew, and it is known even then.
     make_tables([request(2)], tmp_path, device="cpu", jobs=1)
     assert len(json.loads((older / "runs.json").read_text())["runs"]) == 2

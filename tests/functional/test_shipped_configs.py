@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from relatum.config import Config, load_config
-from relatum.encoders.base import EncoderOutput, Features, Word, stack_features
+from relatum.encoders.base import EncoderOutput, Features, stack_features
 from relatum.encoders.words import WordVectors
 from relatum.extractor.extractor import Extractor
 from relatum.models.build import build_model
@@ -59,7 +59,7 @@ class FakeEncoder:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         del around
         features = []
         for words in sentences:

@@ -27,18 +27,16 @@ from relatum.kernels.encoder.cpu import (
     PackedEncoder,
     Reading,
     is_available,
-    root,
 )
 
 # The matrix unit in plain loops.
 EMULATED = replace(SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"))
-MEAN = Reading(n_kept=2, first_piece=False, mean_attention=False, root_attention=False, want_maps=True)
+MEAN = Reading(n_kept=2, first_piece=False, mean_attention=False, want_maps=True)
 READINGS = [
     MEAN,
     replace(MEAN, n_kept=1, first_piece=True, mean_attention=True),
-    replace(MEAN, n_kept=0, mean_attention=True, root_attention=True),
+    replace(MEAN, n_kept=0, mean_attention=True),
     replace(MEAN, n_kept=3, want_maps=False),
-    replace(MEAN, root_attention=True),
 ]
 # Pieces of each word: of several sentences, one of them long, one of one word, and one without any.
 SENTENCES = [[1, 2, 1, 1, 4, 1], [1], [], [1, 1, 3] * 20, [2, 2]]
@@ -111,7 +109,7 @@ def plain(
         for j, column in enumerate(places):
             sums = every[:, row, column].sum(-1)
             pooled = sums.mean(-1) if reading.mean_attention else sums.sum(-1)
-            table[i, j] = root(pooled) if reading.root_attention else pooled
+            table[i, j] = pooled
     return torch.stack(vectors) if vectors else rows[:0], table
 
 

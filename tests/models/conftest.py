@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from relatum.config import load_config
-from relatum.encoders.base import EncoderOutput, Features, Word, stack_features
+from relatum.encoders.base import EncoderOutput, Features, stack_features
 from relatum.encoders.words import WordVectors
 from relatum.models.build import build_model
 from relatum.models.model import Model
@@ -41,7 +41,7 @@ class FakeEncoder:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def features(self, words: Sequence[Word]) -> Features:
+    def features(self, words: Sequence[str]) -> Features:
         generator = torch.Generator().manual_seed(sum(map(ord, "".join(word or "" for word in words))))
         n = len(words)
         return Features(
@@ -49,7 +49,7 @@ class FakeEncoder:
             torch.rand(n, n, self.n_attention_maps, generator=generator),
         )
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         del around
         self.n_calls += 1
         return stack_features([self.features(words) for words in sentences])

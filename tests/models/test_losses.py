@@ -10,7 +10,7 @@ import torch
 
 from relatum.config import TrainingConfig
 from relatum.models.labels import IGNORED, Labels, make_labels
-from relatum.models.losses import Loss, balance_tags, joint_loss
+from relatum.models.losses import Loss, joint_loss
 from relatum.models.model import Model
 from relatum.models.outputs import Outputs
 from relatum.types import Example
@@ -133,81 +133,3 @@ def test_sentence_of_one_word_has_no_cells_in_a_triangle_and_a_finite_loss(kind:
     loss = joint_loss(Outputs(torch.zeros(1, 1, 2), torch.zeros(1, 1, 1, 3), ()), labels, config)
     assert loss.relation.item() == 0
     assert loss.total.item() == pytest.approx(log(2))
-
-
-def plain_relation_loss(logits: torch.Tensor, tags: torch.Tensor, of_cell: Any) -> torch.Tensor:
-    """The sum of the losses of cells, each of which is made of the probability of its tag."""
-    total = logits.new_zeros(())
-    for scores, tag in zip(logits.flatten(0, -2), tags.flatten().tolist(), strict=True):
-        if tag != IGNORED:
-            total = total + of_cell(scores.softmax(-1)[tag], tag)
-    return total
-
-
-def relation_case(spread: float = 1.0) -> tuple[torch.Tensor, Labels]:
-    torch.manual_seed(0)
-    tags = torch.randint(0, 4, (2, 3, 3))
-    tags[0, 1] = tags[1, :, 2] = IGNORED
-    logits = (spread * torch.randn(2, 3, 3, 4, dtype=torch.float64)).requires_grad_(True)
-    return logits, Labels(torch.zeros(2, 3, dtype=torch.long), tags, torch.tensor([0.2, 3.0, 1.0, 0.7]))
-
-
-def compute_relation(logits: torch.Tensor, labels: Labels, **settings: Any) -> torch.Tensor:
-    outputs = Outputs(torch.zeros(2, 3, 2), logits, ())
-    return joint_loss(outputs, labels, TrainingConfig.model_validate(settings)).relation
-
-
-@pytest.mark.parametrize("kind", ["sum", "mean"])
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0, 3.5])
-def test_focal_loss_and_its_gradients_are_those_of_the_formula(gamma: float, kind: str) -> None:
-    logits, labels = relation_case()
-    found = compute_relation(logits, labels, relation_loss="focal", focal_gamma=gamma, loss=kind)
-    plain = plain_relation_loss(logits, labels.relation_tags, lambda p, _: -((1 - p) ** gamma) * p.log())
-    plain = plain / (1 if kind == "sum" else 12)
-    torch.testing.assert_close(found, plain, rtol=1e-12, atol=0)
-    gradients = [torch.autograd.grad(loss, logits)[0] for loss in (found, plain)]
-    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0, 2.0])
-def test_focal_loss_of_a_certain_network_has_finite_gradients(gamma: float) -> None:
-    logits, labels = relation_case(spread=1e4)
-    loss = compute_relation(logits.float(), labels, relation_loss="focal", focal_gamma=gamma)
-    (gradient,) = torch.autograd.grad(loss, logits)
-    assert gradient.isfinite().all()
-    assert loss.isfinite()
-    assert (gradient[labels.relation_tags == IGNORED] == 0).all()
-
-
-def test_balanced_loss_and_its_gradients_are_those_of_the_formula() -> None:
-    logits, labels = relation_case()
-    weights = labels.tag_weights
-    assert weights is not None
-    plain = plain_relation_loss(logits, labels.relation_tags, lambda p, tag: -weights[tag].double() * p.log())
-    for kind, n_cells in (("sum", 1), ("mean", 12)):
-        found = compute_relation(logits, labels, relation_loss="balanced", loss=kind)
-        torch.testing.assert_close(found, plain / n_cells, rtol=1e-7, atol=0)
-        gradients = [torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (found, plain / n_cells)]
-        torch.testing.assert_close(*gradients, rtol=1e-7, atol=1e-12)
-
-
-def test_weights_of_tags_follow_the_effective_number_of_cells() -> None:
-    counts, beta = torch.tensor([10_000, 50, 0, 3]), 0.99
-    weights = balance_tags(counts, beta).double()
-    effective = [sum(beta**i for i in range(n)) for n in (10_000, 50, 1, 3)]
-    for one, other in ((0, 1), (1, 2), (2, 3)):
-        ratio = (weights[one] / weights[other]).item()
-        assert ratio == pytest.approx(effective[other] / effective[one], rel=1e-5)
-    # Over all cells of the data the weights have a mean of 1.
-    assert (weights * counts).sum().item() == pytest.approx(counts.sum().item(), rel=1e-6)
-    assert balance_tags(counts, 0.0).tolist() == [1.0, 1.0, 1.0, 1.0]
-    assert balance_tags(torch.zeros(3, dtype=torch.long), 0.9).isfinite().all()
-
-
-def test_plain_loss_knows_no_weights() -> None:
-    logits, labels = relation_case()
-    assert labels.tag_weights is not None
-    without = Labels(labels.entity_tags, labels.relation_tags)
-    assert torch.equal(
-        compute_relation(logits, without, focal_gamma=3.0), compute_relation(logits, without, balance_beta=0.5)
-    )

@@ -177,7 +177,7 @@ def test_changed_base_or_adapters_are_refused(start: Start, tuned: Settings, tin
     "overrides",
     [
         ("encoder.tuning=lora", "encoder.lora_dropout=0.1", "training.ema_decay=0.9"),
-        ("encoder.tuning=full", "training.encoder_layer_decay=0.5", "training.relation_loss=balanced"),
+        ("encoder.tuning=full", "training.encoder_layer_decay=0.5"),
     ],
     ids=["lora", "full"],
 )
@@ -261,19 +261,3 @@ def test_half_precision_trains_the_encoder_to_about_the_same(
 ) -> None:
     result = run(start, tuned("encoder.tuning=full", f"training.precision={precision}"), tmp_path / "run")
     assert load_file(result.model / "encoder/model.safetensors")["embeddings.word_embeddings.weight"].isfinite().all()
-
-
-def test_balanced_run_weighs_tags_by_the_cells_of_the_training_data(start: Start, tiny: Settings) -> None:
-    config = tiny("training.relation_loss=balanced", "training.balance_beta=0.99")
-    data, _ = start(config)
-    model, _ = make_model(data, config, CPU)
-    batches = Batches(model, data.train)
-    counts = batches.count_relation_tags()
-    assert counts.sum() == sum(len(example.sentence) ** 2 for example in data.train)
-    assert counts[0] > 0.9 * counts.sum()
-    _, labels = batches.make([0, 1])
-    assert labels.tag_weights is not None
-    assert labels.tag_weights[0] == labels.tag_weights.min()
-    assert (labels.tag_weights * counts).sum().item() == pytest.approx(counts.sum().item(), rel=1e-5)
-    _, plain = Batches(make_model(data, tiny(), CPU)[0], data.train).make([0, 1])
-    assert plain.tag_weights is None

@@ -18,7 +18,10 @@ from relatum.errors import ConfigError, Problem
 
 S = TypeVar("S", bound=Section)
 
-RETIRED: Mapping[str, Mapping[str, Any]] = {"training": {"consistency": 0.0}}
+RETIRED: Mapping[str, Mapping[str, Any]] = {
+    "encoder": {"attention_scale": "linear", "masking": 0.0, "masked_readings": 4},
+    "training": {"consistency": 0.0, "relation_loss": "plain", "balance_beta": 0.9999, "focal_gamma": 2.0},
+}
 """Settings that relatum no longer has, by section, with the values by which they did nothing."""
 
 

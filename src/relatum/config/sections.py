@@ -153,25 +153,10 @@ class EncoderConfig(Section):
         description="The attention between two words: that of their pieces summed, or the mean over the pieces of the "
         "word that attends of what it gives to all pieces of the other, so that a row still sums to at most 1.",
     )
-    attention_scale: Literal["linear", "root"] = Field(
-        default="linear",
-        description="How the table is given attention: as it is, or as its square root, in which small shares, as most "
-        "are, differ by more.",
-    )
     context: NotNegative = Field(
         default=0,
         description="How many words of the same text before a sentence, and as many after it, the encoder reads with "
         "it; vectors and attention maps are those of the sentence alone.",
-    )
-    masking: Fraction = Field(
-        default=0.0,
-        description="The share of the words of a training sentence that are hidden from the encoder, which reads its "
-        "mask in their place; the network is told the words all the same.",
-    )
-    masked_readings: Positive = Field(
-        default=4,
-        description="How many readings with other words hidden each training sentence has, beside the plain one; each "
-        "time it is trained on, one of them is taken by chance.",
     )
     store: Literal["inside", "name"] = Field(
         default="inside",
@@ -209,11 +194,6 @@ class EncoderConfig(Section):
         description="Whether the layers of a tuned encoder are computed again for their gradients, which takes a third "
         "more time and a fraction of the memory.",
     )
-
-    @property
-    def n_readings(self) -> int:
-        """Of each training sentence: the plain one, and those in which words are hidden."""
-        return 1 + self.masked_readings if self.masking else 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -391,19 +371,6 @@ class TrainingConfig(Section):
     diagonal_loss: bool = Field(
         default=True, description="Whether cells on the diagonal, which have no relation, are in the relation loss."
     )
-    relation_loss: Literal["plain", "balanced", "focal"] = Field(
-        default="plain",
-        description="The loss of a cell: cross entropy; weighted, so that rare tags count for more; or less of it, the "
-        "surer the network is of the right tag.",
-    )
-    balance_beta: Fraction = Field(
-        default=0.9999,
-        description='For "balanced": a tag of n cells has the weight (1 − beta) / (1 − betaⁿ), scaled to a mean of 1 '
-        "over all cells; 0 gives all tags the same weight.",
-    )
-    focal_gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=2.0, description='For "focal": cross entropy is multiplied by (1 − P)^gamma, P that of the right tag.'
-    )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
     precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
@@ -523,8 +490,6 @@ class Config(Section):
             raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
         if self.encoder.context and self.encoder.kind != "huggingface":
             raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {self.encoder.context}')
-        if self.encoder.masking and self.encoder.kind != "huggingface":
-            raise ValueError(f'an encoder.kind "huggingface", as encoder.masking is {self.encoder.masking}')
         if self.encoder.beside:
             self._check_beside()
         if table.kind == "none" and self.model.entity_source == "diagonal":

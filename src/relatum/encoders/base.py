@@ -13,9 +13,6 @@ from torch.nn.functional import pad
 
 from relatum.types import Context
 
-Word = str | None
-"""A word as an encoder is given it; None is one that is hidden from it, and that it is to read its mask for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -101,7 +98,7 @@ class TextEncoder(Protocol):
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         """How many pieces each word is cut into; at least 1."""
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         """The features of sentences of words, on the encoder's device and without gradients.
 
         Of what stands around them, it reads as much as its settings say and as it has room for; there are no features

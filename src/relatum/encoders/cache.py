@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 
 from relatum.config import EncoderConfig
-from relatum.encoders.base import EncoderOutput, Features, TextEncoder, Word, stack_features
+from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
 from relatum.encoders.disk import DiskStore
 from relatum.encoders.resolve import cache_folder, expand_user
 from relatum.types import Context
@@ -75,7 +75,7 @@ class CachedEncoder:
         self._store = store or _make_store(config)
         self._keep_on = keep_on
         self._context = config.context
-        self._keys: dict[tuple[tuple[Word, ...], Context], str] = {}
+        self._keys: dict[tuple[tuple[str, ...], Context], str] = {}
         self.n_not_kept = 0
         """Sentences that were read and found no room."""
         if self._store is not None:
@@ -117,7 +117,7 @@ class CachedEncoder:
         if self._store is not None:
             self._store.flush()
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         if self._store is None or not sentences:
             return self.inner.encode(sentences, around)
         stacked = stack_features(self.features(sentences, around))
@@ -125,7 +125,7 @@ class CachedEncoder:
         maps = stacked.attention_maps
         return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
 
-    def features(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> list[Features]:
+    def features(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> list[Features]:
         """The features of each sentence by itself, where they are kept."""
         store = self._store
         if store is None:
@@ -135,7 +135,7 @@ class CachedEncoder:
             contexts = [one.nearest(self._context) for one in around]
         keys = [self._key(words, context) for words, context in zip(sentences, contexts, strict=True)]
         found: dict[str, Features] = {}
-        missing: dict[str, tuple[Sequence[Word], Context]] = {}
+        missing: dict[str, tuple[Sequence[str], Context]] = {}
         for key, words, context in zip(keys, sentences, contexts, strict=True):
             kept = store.get(key)
             if kept is not None and self._fits(kept, len(words)):
@@ -146,7 +146,7 @@ class CachedEncoder:
             found.update(self._compute(missing, store))
         return [found[key] for key in keys]
 
-    def _key(self, words: Sequence[Word], context: Context) -> str:
+    def _key(self, words: Sequence[str], context: Context) -> str:
         """A hash of the sentence and of all that its features depend on; what `inner` is does not change."""
         read = tuple(words), context
         found = self._keys.get(read)
@@ -156,7 +156,7 @@ class CachedEncoder:
             self._keys[read] = found
         return found
 
-    def _compute(self, missing: dict[str, tuple[Sequence[Word], Context]], store: FeatureStore) -> dict[str, Features]:
+    def _compute(self, missing: dict[str, tuple[Sequence[str], Context]], store: FeatureStore) -> dict[str, Features]:
         sentences, contexts = zip(*missing.values(), strict=True)
         output = self.inner.encode(sentences, contexts if self._context else None)
         computed = {}

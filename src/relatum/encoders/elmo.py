@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relatum.encoders.base import EncoderOutput, Word
+from relatum.encoders.base import EncoderOutput
 from relatum.encoders.elmo_network import ACTIVATIONS, CharacterCnn, Elmo, ProjectedLstm
 from relatum.encoders.hashing import files_hash
 from relatum.errors import MissingExtraError, RelatumError
@@ -78,13 +78,13 @@ class ElmoEncoder:
         return self
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         del around  # no setting lets it read more than a sentence
         longest = max(map(len, sentences), default=0)
         if not longest:
             return EncoderOutput(torch.zeros(len(sentences), 0, self.width, device=self.device), None)
-        different = list(dict.fromkeys(_all_words(sentences)))
-        rows: dict[Word, int] = {word: i for i, word in enumerate(different, start=2)}
+        different = list(dict.fromkeys(chain.from_iterable(sentences)))
+        rows: dict[str, int] = {word: i for i, word in enumerate(different, start=2)}
         characters = [self._fill([_SENTENCE_BEGIN]), self._fill([_SENTENCE_END])]
         # Of a word that is too long, the beginning is read: the network knows no more than so many characters.
         characters += [self._fill(list(word.encode(errors="ignore")[: self._n_characters - 2])) for word in different]
@@ -164,13 +164,6 @@ def _lstm(lstm: Any, weights: _Weights, direction: int, layer: int) -> Projected
     network.read.bias.data = weights.get(f"{place}/B", 4 * inner)
     network.project.weight.data = weights.get(f"{place}/W_P_0", inner, width).T
     return network
-
-
-def _all_words(sentences: Sequence[Sequence[Word]]) -> Iterator[str]:
-    for word in chain.from_iterable(sentences):
-        if word is None:
-            raise RelatumError("an ELMo has no mask, so that no word can be hidden from it; set encoder.masking to 0")
-        yield word
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -15,14 +15,14 @@ from torch import Tensor
 from relatum.config import EncoderConfig
 from relatum.encoders.adapters import read_changes
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderOutput, Word
+from relatum.encoders.base import EncoderOutput
 from relatum.encoders.bert import Bert, BertShape, load_bert
 from relatum.encoders.frozen import split_products
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
-from relatum.kernels.encoder.cpu import PreparedReading, Reading, root
+from relatum.kernels.encoder.cpu import PreparedReading, Reading
 from relatum.types import Context
 
 _NO_WORD, _NO_PIECE = -1, -2
@@ -118,8 +118,6 @@ class HuggingFaceEncoder:
         config = self._config
         n_layers = config.n_layers if config.mixing == "mean" else config.mixing
         settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self._want_maps]
-        if config.attention_scale != "linear":  # not named where it is: features that are on disk keep their names
-            settings.append(config.attention_scale)
         if self.adapters is not None:
             settings.append(adapters_hash(self.adapters))
         if config.context:
@@ -139,10 +137,10 @@ class HuggingFaceEncoder:
         split_products(self._backbone)
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         return self._encode(sentences, around)
 
-    def _encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None) -> EncoderOutput:
+    def _encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> EncoderOutput:
         longest = max(map(len, sentences), default=0)
         if not longest:
             shape = len(sentences), 0
@@ -158,14 +156,12 @@ class HuggingFaceEncoder:
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
         attending = share if self._config.attention_pooling == "mean" else members
         read, maps = self._read(pieces, owners > _NO_PIECE, attending, members)
-        if maps is not None and self._config.attention_scale == "root":
-            maps = root(maps)
         if self._config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
         return EncoderOutput(share.to(read.dtype) @ read, maps)
 
     def begin(
-        self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
     ) -> PreparedReading | None:
         """The features of sentences, ready to be computed in one call of compiled code; None where that cannot be."""
         packed = self._backbone.pack() if isinstance(self._backbone, Bert) and any(sentences) else None
@@ -184,7 +180,6 @@ class HuggingFaceEncoder:
             0 if config.mixing == "learned" else config.n_layers,
             config.pooling == "first",
             config.attention_pooling == "mean",
-            config.attention_scale == "root",
             self._want_maps,
         )
 
@@ -211,7 +206,7 @@ class HuggingFaceEncoder:
         return self._backbone.outputs(pieces, mask, self._want_maps)
 
     def _batch(
-        self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
     ) -> tuple[Tensor, Tensor]:
         """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""
         rows, owners = [], []
@@ -231,7 +226,7 @@ class HuggingFaceEncoder:
         return pieces, words_of_pieces
 
     def _cut(
-        self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None
+        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
     ) -> Iterator[tuple[Sequence[int], list[tuple[int, ...]], Sequence[int]]]:
         """Of each sentence the pieces before its words, those of each of them, and the pieces after them."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix

@@ -13,7 +13,6 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from relatum.encoders.base import Word
 from relatum.encoders.hashing import tokenizer_files
 from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
@@ -39,7 +38,7 @@ class PieceTokenizer:
     """Cuts words one by one, so that how a word is cut does not depend on its neighbours.
 
     What stands around a sentence (`prefix` and `suffix`, [CLS] and [SEP] for BERT) is learned from the tokenizer. A
-    word that spells such a special piece is cut like any other. A word that is None is one piece, the mask.
+    word that spells such a special piece is cut like any other.
     """
 
     def __init__(self, tokenizer: Tokenizer, where: Path) -> None:
@@ -78,7 +77,7 @@ class PieceTokenizer:
                 raise
             raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
 
-    def cut(self, word: Word) -> tuple[int, ...]:
+    def cut(self, word: str) -> tuple[int, ...]:
         """Cut a word into pieces: at least one, the unknown piece where nothing is left of the word.
 
         Words are remembered with their pieces; when there is no room for another, all are forgotten.
@@ -96,12 +95,10 @@ class PieceTokenizer:
         return pieces
 
     def _forget(self) -> None:
-        self._cuts: dict[Word, tuple[int, ...]] = {}
+        self._cuts: dict[str, tuple[int, ...]] = {}
         self.n_cached_bytes = 0
 
-    def _cut(self, word: Word) -> tuple[int, ...]:
-        if word is None:
-            return (self._mask_piece(),)
+    def _cut(self, word: str) -> tuple[int, ...]:
         word = word.encode(errors="replace").decode()  # half a surrogate pair is not Unicode, and breaks the library
         pieces = self._tokenizer.encode(self._space + word, add_special_tokens=False).ids
         if pieces:
@@ -135,12 +132,14 @@ class PieceTokenizer:
                 return int(piece)
         return None
 
-    def _mask_piece(self) -> int:
+    @property
+    def mask(self) -> int:
+        """The piece that stands for a hidden one."""
         # In this order: MPNet's vocabulary also has the [MASK] of BERT, which MPNet has never learned.
         for name in ("<mask>", "[MASK]"):
             if (piece := self._tokenizer.token_to_id(name)) is not None:
                 return int(piece)
-        raise RelatumError(f"{self._where}: the tokenizer has no mask to hide a word behind; set encoder.masking to 0")
+        raise RelatumError(f"{self._where}: the tokenizer has no mask piece; take an encoder that has one")
 
 
 def _marks_spaces(part: object) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from relatum.encoders.base import EncoderOutput, Word
+from relatum.encoders.base import EncoderOutput
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.types import Context
 
@@ -64,7 +64,7 @@ class StackedEncoder:
         for one in self.encoders:
             one.split_products()
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         outputs = [one.encode(sentences, around) for one in self.encoders]
         maps = [one.attention_maps for one in outputs if one.attention_maps is not None]
         return EncoderOutput(torch.cat([one.vectors for one in outputs], -1), torch.cat(maps, -1) if maps else None)

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from relatum.config import Config
 from relatum.encoders.adapters import add_adapters, save_adapters
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderOutput, Word
+from relatum.encoders.base import EncoderOutput
 from relatum.encoders.hashing import encoder_files, encoder_weights
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
@@ -72,11 +72,11 @@ class TunedEncoder(HuggingFaceEncoder):
         """No hash of features, which change with every update; it is that of no frozen encoder."""
         return f"tuned {super().fingerprint}"
 
-    def encode(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         self._model.eval()
         return super().encode(sentences, around)
 
-    def learn(self, sentences: Sequence[Sequence[Word]], around: Sequence[Context] | None = None) -> EncoderOutput:
+    def learn(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
         """As `encode`, with gradients and dropout."""
         self._model.train()
         return self._encode(sentences, around)

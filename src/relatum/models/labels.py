@@ -21,13 +21,10 @@ class Labels:
 
     entity_tags: Tensor
     relation_tags: Tensor
-    tag_weights: Tensor | None = None
-    """(relation tags): what a cell of each tag counts for in the loss, where they do not all count the same."""
 
     def to(self, device: torch.device | str) -> Labels:
-        weights = None if self.tag_weights is None else self.tag_weights.to(device, non_blocking=True)
         entity_tags = self.entity_tags.to(device, non_blocking=True)
-        return Labels(entity_tags, self.relation_tags.to(device, non_blocking=True), weights)
+        return Labels(entity_tags, self.relation_tags.to(device, non_blocking=True))
 
 
 @dataclass(frozen=True, slots=True)

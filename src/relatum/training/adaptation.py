@@ -216,7 +216,7 @@ class _Run:
             self._model.pooler = None
         self._embeddings: Tensor = self._model.get_input_embeddings().weight
         self._head = _Head(self._embeddings).to(device)
-        self._mask = tokenizer.cut(None)[0]
+        self._mask = tokenizer.mask
         self._special = torch.tensor(sorted({*tokenizer.prefix, *tokenizer.suffix}), device=device)
         order = np.random.default_rng(settings.seed).permutation(len(blocks))
         n_held_out = max(1, min(_HELD_OUT_BLOCKS, len(blocks) // 50))

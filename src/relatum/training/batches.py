@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import isqrt
 
 import numpy as np
@@ -14,16 +13,14 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.data.windows import make_windows, window_examples
-from relatum.encoders.base import TextEncoder, Word, stack_features
+from relatum.encoders.base import TextEncoder, stack_features
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.layers.characters import PaddedSpelling, Spelling
 from relatum.layers.padding import Padding, measure
 from relatum.models.inputs import ModelInputs
 from relatum.models.labels import IGNORED, Labels, label_example
-from relatum.models.losses import balance_tags
 from relatum.models.model import Model
-from relatum.training.masking import hide_words
 from relatum.types import Context, Example
 
 _Numbers = NDArray[np.int64]
@@ -137,23 +134,8 @@ class Batches:
             around = [self._examples[index].sentence.around for index in indices]
         vectors, maps = self._features(sentences, around, padding)
         relation_tags = padding.pad_cells([part.relation_tags for part in parts], IGNORED).long()
-        labels = Labels(entity_tags, relation_tags, self._tag_weights)
+        labels = Labels(entity_tags, relation_tags)
         return ModelInputs(padding.mask, words, spelling, vectors, maps), labels
-
-    @cached_property
-    def _tag_weights(self) -> Tensor | None:
-        training, device = self._model.config.training, self._model.device
-        if training.relation_loss != "balanced":
-            return None
-        return balance_tags(self.count_relation_tags(), training.balance_beta).to(device)
-
-    def count_relation_tags(self) -> Tensor:
-        """How many cells of all examples have each tag of relations, on the CPU."""
-        counts = torch.zeros(len(self._model.table_tags.names), dtype=torch.long)
-        for index in range(len(self._examples)):
-            tags = self._part(index).relation_tags.flatten()
-            counts += torch.bincount(tags[tags != IGNORED].cpu(), minlength=len(counts))
-        return counts
 
     def _features(
         self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None, padding: Padding
@@ -162,9 +144,8 @@ class Batches:
         encoder, device = self._model.encoder, self._model.device
         if encoder is None:
             return None, None
-        given = self._hide(sentences)
         if isinstance(encoder, CachedEncoder):
-            found = encoder.features(given, around)
+            found = encoder.features(sentences, around)
             if found[0].vectors.device == device:
                 vectors = padding.pad_words([one.vectors for one in found])
                 maps = [one.attention_maps for one in found if one.attention_maps is not None]
@@ -173,22 +154,13 @@ class Batches:
             output = stack_features(found)
         else:
             read = encoder.learn if isinstance(encoder, TunedEncoder) else encoder.encode
-            output = read(given, around)
+            output = read(sentences, around)
         output = output.pad(padding.mask.shape[1])
         return _send(output.vectors, device), (
             None
             if output.attention_maps is None or not self._model.reads_attention_maps
             else _send(output.attention_maps, device)
         )
-
-    def _hide(self, sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[Word]]:
-        """One reading of each sentence, taken by chance, where words are to be hidden from the encoder."""
-        config = self._model.config
-        if not config.encoder.masking:
-            return sentences
-        # Drawn by torch: a checkpoint keeps the state of its random numbers.
-        readings: list[int] = torch.randint(config.encoder.n_readings, (len(sentences),)).tolist()
-        return [hide_words(words, reading, config) for words, reading in zip(sentences, readings, strict=True)]
 
     def count_tags(self, indices: Sequence[int]) -> tuple[int, int]:
         """How many words, and how many cells, of a batch have a tag that takes part in the loss."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 
 import torch
 
@@ -14,7 +13,6 @@ from relatum.encoders.base import TextEncoder
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.models.model import Model
-from relatum.training.masking import hide_words
 from relatum.types import Example
 
 _FLOAT = 4
@@ -26,8 +24,8 @@ _SILENCE = 60.0
 def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Example] = ()) -> Model:
     """The same model with an encoder that remembers what it has read, as the settings say, unless it is tuned.
 
-    On a GPU that has room for the features of all examples, of those to be learned in all readings, they stay there:
-    copying them for every batch takes longer than computing with them.
+    On a GPU that has room for the features of all examples, they stay there: copying them for every batch takes longer
+    than computing with them.
     """
     if model.encoder is None or isinstance(model.encoder, TunedEncoder):
         return model
@@ -35,8 +33,7 @@ def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Examp
     keep_on = torch.device("cpu")
     if config.cache == "memory" and device.type == "cuda":
         room = torch.cuda.mem_get_info(device)[0] // 2
-        size = config.n_readings * _size(model.encoder, learned) + _size(model.encoder, scored)
-        if size < room:
+        if _size(model.encoder, [*learned, *scored]) < room:
             keep_on = device
     return replace(model, encoder=CachedEncoder(model.encoder, config, keep_on=keep_on).to(device))
 
@@ -52,21 +49,18 @@ def read_ahead(
     encoder, settings = model.encoder, model.config.extraction
     if not isinstance(encoder, CachedEncoder) or model.config.encoder.cache == "none":
         return True
-    n_readings, names = model.config.encoder.n_readings, " and ".join(model.config.encoder.names)
-    times = f", {n_readings} times, with other words hidden each time but the first" if n_readings > 1 else ""
-    say(f"reading {len(examples):,} training sentences with {names}{times}")
+    say(f"reading {len(examples):,} training sentences with {' and '.join(model.config.encoder.names)}")
     n_read, last = 0, time.monotonic()
     lengths = [len(example.sentence) for example in examples]
-    batches = make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None)
-    for reading, batch in product(range(n_readings), batches):
+    for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
         if asked_to_stop():
             return False
         sentences = [examples[index].sentence for index in batch]
         around = [one.around for one in sentences] if model.config.encoder.context else None
-        encoder.encode([hide_words(one.words, reading, model.config) for one in sentences], around)
+        encoder.encode([one.words for one in sentences], around)
         n_read += len(batch)
         if time.monotonic() - last >= _SILENCE:
-            say(f"{n_read:,} of {n_readings * len(examples):,} read")
+            say(f"{n_read:,} of {len(examples):,} read")
             last = time.monotonic()
     encoder.flush()
     return True

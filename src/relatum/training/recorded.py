@@ -235,18 +235,17 @@ def _take_apart(inputs: ModelInputs, labels: Labels) -> _Parts | None:
         inputs.attention_maps,
         labels.entity_tags,
         labels.relation_tags,
-        labels.tag_weights,
     )
     return None if any(part is not None and part.requires_grad for part in parts) else parts
 
 
 def _put_together(parts: _Parts) -> tuple[ModelInputs, Labels]:
-    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags, tag_weights = parts
+    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags = parts
     assert mask is not None
     assert entity_tags is not None
     assert relation_tags is not None
     spelling = None if characters is None or lengths is None else PaddedSpelling(characters, lengths)
-    return ModelInputs(mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags, tag_weights)
+    return ModelInputs(mask, words, spelling, vectors, maps), Labels(entity_tags, relation_tags)
 
 
 def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:

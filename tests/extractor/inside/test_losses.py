@@ -30,7 +30,7 @@ def examples(extractor: Extractor, examples_folder: Path) -> list[Example]:
 def test_losses_are_those_that_training_would_have(extractor: Extractor, examples: list[Example]) -> None:
     model = extractor.model
     model.network.eval()
-    settings = model.config.training.model_copy(update={"loss": "sum", "relation_loss": "cross-entropy"})
+    settings = model.config.training.model_copy(update={"loss": "sum"})
     losses = sentence_losses(extractor, examples)
     of_cells = sentence_losses(extractor, examples, with_entities=False)
     for example, whole, cells in zip(examples, losses, of_cells, strict=True):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain
-from math import sqrt
 from typing import NamedTuple
 
 import torch
@@ -32,8 +31,6 @@ SOURCE = ENCODER
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _ALIGNMENT = 64
-_LEAST = 1e-6
-"""ε of `root`; it is `least` in `native/encoder.cpp`."""
 _MAX_ROWS = 128
 """About how many pieces go through all layers together: what is between the layers stays in the second cache."""
 
@@ -87,14 +84,7 @@ class Reading:
     """A word's vector is that of its first piece, not the mean of all."""
     mean_attention: bool
     """What a word attends to is the mean over its pieces, not the sum."""
-    root_attention: bool
-    """Attention is given as its `root`."""
     want_maps: bool
-
-
-def root(attention: Tensor) -> Tensor:
-    """√(a + ε) − √ε of attention a: 0 for 0, as its square root, and with a slope that is finite there too."""
-    return attention / ((attention + _LEAST).sqrt() + sqrt(_LEAST))  # the same, without the loss of digits
 
 
 class PreparedReading(NamedTuple):
@@ -197,7 +187,6 @@ class PackedEncoder:
         job.vectors, job.maps = vectors.data_ptr(), None if maps is None else maps.data_ptr()
         job.n_sentences, job.most_words, job.n_kept = n_batch, longest, reading.n_kept
         job.first_piece, job.mean_attention = reading.first_piece, reading.mean_attention
-        job.root_attention = reading.root_attention
         job.n_threads = torch.get_num_threads()
 
         # All that the job points to lives as long as this, whatever becomes of the rest.
@@ -281,7 +270,6 @@ class _Job(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("layers", "rows", "starts", "words", "n_words", "vectors", "maps")),
         *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "most_words", "width", "inner_width")),
         *((name, ctypes.c_int32) for name in ("n_layers", "n_heads", "n_kept", "first_piece", "mean_attention")),
-        ("root_attention", ctypes.c_int32),
         *((name, ctypes.c_int32) for name in ("splits", "n_threads", "max_rows", "n_pieces", "n_positions")),
     )
 

@@ -37,7 +37,6 @@ struct EncoderJob {
     int32_t n_kept;           // the last layers, whose mean is wanted; or 0 for all states side by side
     int32_t first_piece;      // the vector of a word is that of its first piece, not the mean
     int32_t mean_attention;   // what the pieces of a word attend to is averaged, not added up
-    int32_t root_attention;   // maps are roots of attention
     int32_t splits, n_threads, max_rows, n_pieces, n_positions;
 };
 }
@@ -46,7 +45,6 @@ namespace relatum {
 namespace {
 
 using Engine = Panels<PlainDot<float>>;
-constexpr float least = 1e-6f, root_of_least = 1e-3f;
 
 bool are_known(const EncoderJob& job) {
     for (int s = 0; s < job.n_sentences; ++s)
@@ -354,8 +352,6 @@ class Encoder {
                 for (int i = words[other] + 1; i < words[other + 1]; ++i) sum += from[i];
                 to[other] = sum;
             }
-            if (job_.root_attention)  // as `root` in cpu.py
-                for (int other = 0; other < n_words; ++other) to[other] /= std::sqrt(to[other] + least) + root_of_least;
         }
     }
 
