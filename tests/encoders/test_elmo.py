@@ -227,7 +227,9 @@ def test_elmo_reads_no_other_file_than_its_own(tmp_path: Path, link: bool) -> No
             file["char_embed"] = h5py.ExternalLink(str(outside), "secret")
         else:
             file.create_dataset("char_embed", (261, 4), np.float32, external=[(str(outside), 0, 261 * 4 * 4)])
-    with pytest.raises(RelatumError, match="char_embed is in another file; expected the weights in this one"):
+    with pytest.raises(
+        RelatumError, match=r"char_embed is (a link|in another file); expected the weights in this file"
+    ):
         ElmoEncoder.load(folder)
 
 
@@ -235,4 +237,44 @@ def test_elmo_with_impossible_sizes_is_refused(tmp_path: Path) -> None:
     options = {**OPTIONS, "char_cnn": {**OPTIONS["char_cnn"], "embedding": {"dim": 10**14}}}
     folder = _write(tmp_path, options, _random_weights(OPTIONS))
     with pytest.raises(RelatumError, match="the ELMo cannot be read"):
+        ElmoEncoder.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("lstm", "n_layers", 10**6),
+        ("lstm", "dim", 10**5),
+        ("lstm", "projection_dim", True),
+        ("lstm", "cell_clip", "x"),
+        ("char_cnn", "n_highway", 10**6),
+        ("char_cnn", "filters", [[1, 1]] * 101),
+        ("char_cnn", "filters", [[0, 3]]),
+        ("char_cnn", "max_characters_per_token", 10**8),
+        ("char_cnn", "max_characters_per_token", 2),
+    ],
+)
+def test_elmo_with_options_that_no_elmo_has_is_refused(tmp_path: Path, section: str, key: str, value: object) -> None:
+    options = {**OPTIONS, section: {**OPTIONS[section], key: value}}
+    folder = _write(tmp_path, options, _random_weights(OPTIONS))
+    with pytest.raises(RelatumError, match=r"the ELMo cannot be read .found .* for .*, expected"):
+        ElmoEncoder.load(folder)
+
+
+def test_elmo_reads_no_more_bytes_than_its_file_has(tmp_path: Path) -> None:
+    options = {**OPTIONS, "char_cnn": {**OPTIONS["char_cnn"], "embedding": {"dim": 60_000}}}
+    folder = _write(tmp_path, options, _random_weights(OPTIONS))
+    with h5py.File(folder / "small_weights.hdf5", "a") as file:
+        del file["char_embed"]
+        file.create_dataset("char_embed", (261, 60_000), np.float32, chunks=(261, 1000), compression="gzip")
+    with pytest.raises(RelatumError, match="char_embed has fewer bytes than its shape needs"):
+        ElmoEncoder.load(folder)
+
+
+def test_elmo_with_a_group_in_place_of_an_array_is_refused(tmp_path: Path) -> None:
+    folder = _write(tmp_path, OPTIONS, _random_weights(OPTIONS))
+    with h5py.File(folder / "small_weights.hdf5", "a") as file:
+        del file["char_embed"]
+        file.create_group("char_embed")
+    with pytest.raises(RelatumError, match="char_embed is a group, expected an array"):
         ElmoEncoder.load(folder)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import save_file
 from torch import Tensor
 
-from relatum.config import Config, load_config
+from relatum.config import Config, EncoderConfig, load_config
 from relatum.encoders.adapters import read_changes
 from relatum.encoders.base import EncoderOutput
 from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash
@@ -151,7 +152,7 @@ def test_adapters_are_what_peft_reads(make_model: MakeModel, tmp_path: Path) -> 
     assert changes.keys() == {name for name in before if not torch.equal(before[name], after[name])}
     assert len(changes) == 3 * 6
     for name, change in changes.items():
-        torch.testing.assert_close(before[name] + change, after[name], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(change.add_to(name, before[name], folder), after[name], rtol=1e-6, atol=1e-6)
 
 
 def test_saved_adapters_are_small_and_half_as_large_in_half_precision(make_model: MakeModel, tmp_path: Path) -> None:
@@ -317,6 +318,29 @@ def test_adapters_of_another_encoder_or_kind_are_refused(make_model: MakeModel, 
         read_changes(tmp_path)
     with pytest.raises(RelatumError, match=r"adapters of the encoder cannot be read"):
         adapters_hash(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shapes", "message"),
+    [
+        ("[" * 100_000, ((2, 16), (16, 2)), "not valid JSON"),
+        ('{"peft_type": "LORA", "r": 2, "r": 4, "lora_alpha": 4}', ((2, 16), (16, 2)), "stands twice"),
+        ('{"peft_type": "LORA", "r": 2, "lora_alpha": 1e999}', ((2, 16), (16, 2)), "found inf as lora_alpha / r"),
+        ('{"peft_type": "LORA", "r": 2, "lora_alpha": 1' + "0" * 400 + "}", ((2, 16), (16, 2)), "cannot be read"),
+        ('{"peft_type": "LORA", "r": 2, "lora_alpha": 4}', ((3, 16), (16, 2)), "cannot be multiplied"),
+        ('{"peft_type": "LORA", "r": 2, "lora_alpha": 4}', ((16,), (16, 2)), "cannot be multiplied"),
+        ('{"peft_type": "LORA", "r": 2, "lora_alpha": 4}', ((2, 10**6), (10**6, 2)), "of another encoder"),
+    ],
+)
+def test_adapters_that_a_stranger_made_are_refused(
+    make_model: MakeModel, tmp_path: Path, settings: str, shapes: tuple[tuple[int, ...], ...], message: str
+) -> None:
+    folder, name = make_model("bert"), "base_model.model.encoder.layer.0.attention.self.query"
+    (tmp_path / "adapter_config.json").write_text(settings)
+    matrices = {f"{name}.lora_{letter}.weight": torch.zeros(shape) for letter, shape in zip("AB", shapes, strict=True)}
+    save_file(matrices, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(RelatumError, match=message):
+        HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1), adapters=tmp_path)
 
 
 def test_fingerprint_knows_adapters_and_mixing(make_model: MakeModel, tmp_path: Path) -> None:

@@ -166,6 +166,9 @@ def test_settings_cannot_have_code_fetched(
         ({"hidden_size": "wide"}, "mpnet"),
         ({"num_attention_heads": 7}, "the encoder cannot"),
         ({"hidden_act": "os.system"}, "the encoder cannot"),
+        ({"hidden_size": 2**16}, "a network that is much larger than the weights"),
+        ({"model_type": "albert", "inner_group_num": 10**6}, "a network that is much larger than the weights"),
+        ({"model_type": "longformer", "attention_window": 10**9}, "found 1000000000 for attention_window"),
     ],
     ids=str,
 )
@@ -176,6 +179,13 @@ def test_settings_that_no_encoder_has_are_refused(
     edit(folder / "config.json", **settings)
     with pytest.raises(RelatumError, match=message):
         read(folder)
+
+
+def test_number_of_labels_takes_no_memory(copy: Callable[[str], Path]) -> None:
+    folder = copy("mpnet")
+    before = read(folder)
+    edit(folder / "config.json", num_labels=10**9)
+    assert torch.equal(read(folder), before)
 
 
 @pytest.mark.parametrize(

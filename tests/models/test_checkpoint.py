@@ -262,7 +262,9 @@ def test_encoder_inside_that_is_gone_is_named(schema: Schema, tmp_path: Path) ->
     with pytest.raises(RelatumError, match=r"encoder-2/config\.json: No such file .*; copy the whole model again"):
         load_model(tmp_path / "model")
     seal(tmp_path / "model")
-    with pytest.raises(RelatumError, match="encoder-2: the model's encoder is not there; copy the whole model again"):
+    with pytest.raises(
+        RelatumError, match="encoder-2: the files of the model's encoder-2 are not there; copy the whole model again"
+    ):
         load_model(tmp_path / "model")
 
 

@@ -166,6 +166,14 @@ def test_changed_base_or_adapters_are_refused(start: Start, tuned: Settings, tin
         load_model(path)
     settings.write_text(described)
     load_model(path)
+    manifest = path / "manifest.json"
+    listed = manifest.read_text()
+    files = json.loads(listed)["files"]
+    unchecked = {name: sha256 for name, sha256 in files.items() if not name.startswith("adapter/")}
+    manifest.write_text(json.dumps({"files": unchecked}))
+    with pytest.raises(RelatumError, match="adapter: the files of the model's adapter are not there"):
+        load_model(path)
+    manifest.write_text(listed)
     weights = bytearray((base / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (base / "model.safetensors").write_bytes(weights)

@@ -6,8 +6,9 @@ tuned encoder computes as fast as a frozen one.
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from relatum.config import EncoderConfig
 from relatum.encoders.hashing import ADAPTER_SETTINGS as SETTINGS
 from relatum.encoders.hashing import ADAPTER_WEIGHTS as WEIGHTS
 from relatum.errors import ConfigError, MissingExtraError, RelatumError
+from relatum.files import open_file, read_json
 
 _PREFIX = "base_model.model."
 _A, _B = ".lora_A.weight", ".lora_B.weight"
@@ -73,31 +75,53 @@ def save_adapters(model: nn.Module, folder: Path, dtype: torch.dtype) -> None:
     settings["default"].save_pretrained(str(folder))
 
 
-def read_changes(folder: Path) -> dict[str, Tensor]:
-    """What the adapters of a folder add to the weights of an encoder, by the names of these, in float32."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a weight, as the two thin matrices whose product it is."""
+
+    scale: float
+    up: Tensor
+    down: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.up.shape[0], self.down.shape[1]
+
+    def add_to(self, name: str, weight: Tensor | None, folder: Path) -> Tensor:
+        """The weight with the change added, in float32; an error where the encoder has no such weight of this shape.
+
+        Two files of some kilobytes can make a matrix of many gigabytes, so the shape is compared before it is made.
+        """
+        if weight is None or tuple(weight.shape) != self.shape:
+            found = "no such weight" if weight is None else f"one of the shape {tuple(weight.shape)}"
+            raise RelatumError(
+                f"{folder}: the adapters are of another encoder: they change {name} of the shape {self.shape}, "
+                f"and the encoder has {found}"
+            )
+        return weight.float() + self.scale * (self.up.float() @ self.down.float())
+
+
+def read_changes(folder: Path) -> dict[str, Change]:
+    """Read what the adapters of a folder add to the weights of an encoder, by the names of these."""
     try:
-        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        settings: Any = read_json(folder / SETTINGS)
+        open_file(folder / WEIGHTS).close()
         weights = load_file(folder / WEIGHTS)
-        kind, scale = settings["peft_type"], settings["lora_alpha"] / settings["r"]
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, SafetensorError) as error:
+        kind, scale = settings["peft_type"], float(settings["lora_alpha"] / settings["r"])
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RelatumError, SafetensorError) as error:
         raise RelatumError(f"{folder}: the adapters of the encoder cannot be read ({error})") from error
     other = next((key for key in _OTHER_KINDS if settings.get(key)), None)
     if kind != "LORA" or other:
         raise RelatumError(f"{folder / SETTINGS}: expected plain LoRA adapters, found {other or kind}")
+    if not math.isfinite(scale):
+        raise RelatumError(f"{folder / SETTINGS}: found {scale} as lora_alpha / r, expected a finite number")
     downs, ups = ({n.removesuffix(end): value for n, value in weights.items() if n.endswith(end)} for end in (_A, _B))
     if not downs or downs.keys() != ups.keys() or len(weights) != 2 * len(downs):
         raise RelatumError(f"{folder / WEIGHTS}: expected the two matrices of each adapter, and nothing else")
-    return {
-        f"{name.removeprefix(_PREFIX)}.weight": scale * (ups[name].float() @ down.float())
-        for name, down in downs.items()
-    }
-
-
-def check_change(name: str, change: Tensor, weight: Tensor | None, folder: Path) -> None:
-    """Refuse a change of a weight that the encoder has not, or not in that shape."""
-    if weight is None or weight.shape != change.shape:
-        found = "no such weight" if weight is None else f"one of the shape {tuple(weight.shape)}"
-        raise RelatumError(
-            f"{folder}: the adapters are of another encoder: they change {name} of the shape {tuple(change.shape)}, "
-            f"and the encoder has {found}"
-        )
+    for name, down in downs.items():
+        if not (down.ndim == ups[name].ndim == 2 and ups[name].shape[1] == down.shape[0]):
+            raise RelatumError(
+                f"{folder / WEIGHTS}: found matrices of the shapes {tuple(down.shape)} and {tuple(ups[name].shape)} "
+                f"for {name}, which cannot be multiplied"
+            )
+    return {f"{name.removeprefix(_PREFIX)}.weight": Change(scale, ups[name], down) for name, down in downs.items()}

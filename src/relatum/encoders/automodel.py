@@ -11,9 +11,10 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers.utils import logging
 
-from relatum.encoders.adapters import check_change
+from relatum.encoders.adapters import Change
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.pieces import CODE_CURE
 from relatum.encoders.weights import load_weights, read_settings
@@ -23,8 +24,10 @@ _REFUSED = ("quantization_config", "compression_config")
 _LEFT_OUT = (
     *("attn_implementation", "experts_implementation"),  # may name code on the model hub; attention is always "eager"
     *("auto_map", "distributed_config", "fusion_config", "transformers_weights"),
+    *("num_labels", "id2label", "label2id"),  # the library makes a name for each of them
 )
-"""Keys by which config.json could have the library fetch or run something; none of them changes what is computed."""
+"""Keys by which config.json could have the library fetch or run something, or work for ever; none of them changes what
+is computed."""
 _LIMITS = {
     "num_hidden_layers": 1000,
     "num_attention_heads": 1000,
@@ -32,8 +35,13 @@ _LIMITS = {
     "intermediate_size": 2**20,
     "max_position_embeddings": 2**24,
     "vocab_size": 2**24,
+    "attention_window": 2**13,
+    "block_size": 2**13,
 }
 """The largest numbers of an encoder that are believed; larger ones take for ever before the weights turn out short."""
+
+_SPARE = 2**20
+"""Numbers that a network may have beside those in its weights: parts that nobody reads, such as a pooler."""
 
 
 class AutoBackbone(Backbone):
@@ -76,7 +84,7 @@ class AutoBackbone(Backbone):
 
 
 def load_automodel(
-    folder: Path, want_attention: bool, changes: Mapping[str, Tensor] = MappingProxyType({})
+    folder: Path, want_attention: bool, changes: Mapping[str, Change] = MappingProxyType({})
 ) -> AutoBackbone:
     """The model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run.
 
@@ -90,7 +98,7 @@ def load_automodel(
         named = config.architectures if isinstance(config.architectures, list) else []
         kind = next((one for one in kind if one.__name__ in named), kind[0])
     try:
-        with _quietly():
+        with _quietly(), _no_larger_than(weights):
             model, info = kind.from_pretrained(
                 None,
                 config=config,
@@ -110,8 +118,8 @@ def load_automodel(
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, change in changes.items():
-            check_change(name, change, parameters.get(name), folder)
-            parameters[name].add_(change)
+            changed = change.add_to(name, parameters.get(name), folder)
+            parameters[name].copy_(changed)
     try:
         return AutoBackbone(model.requires_grad_(False).eval(), folder, want_attention)
     except (RuntimeError, ValueError, IndexError) as error:
@@ -141,9 +149,10 @@ def _read_config(folder: Path) -> Any:
     try:
         config = kind.from_dict(settings)
         for key, most in _LIMITS.items():
-            number = getattr(config, key, None)
-            if isinstance(number, int) and not 0 < number <= most:
-                raise RelatumError(f"{path}: found {number} for {key}, expected a number from 1 to {most:,}")
+            value = getattr(config, key, None)
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, int) and not 0 < number <= most:
+                    raise RelatumError(f"{path}: found {number} for {key}, expected a number from 1 to {most:,}")
     except RelatumError:
         raise
     except Exception as error:  # each kind checks its settings in its own way, or not at all
@@ -163,6 +172,28 @@ def _n_positions(model: nn.Module) -> int | None:
             unused = 0 if part.padding_idx is None else part.padding_idx + 1
             n_positions = part.num_embeddings - unused
     return n_positions
+
+
+@contextmanager
+def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """Within the block, refuse a network that the weights cannot fill, as soon as it has grown too large.
+
+    The library makes all of it, however large the settings say it is, before it looks at the weights.
+    """
+    room = 4 * sum(map(Tensor.numel, weights.values())) + _SPARE
+
+    def count(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal room
+        if parameter is not None and parameter.device.type == "meta":  # the library fills it with weights later
+            room -= parameter.numel()
+            if room < 0:
+                raise ValueError("config.json describes a network that is much larger than the weights")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from relatum.encoders.adapters import check_change
+from relatum.encoders.adapters import Change
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.frozen import FrozenLinear, Packed, can_split
 from relatum.encoders.weights import WEIGHTS, load_weights
@@ -256,7 +256,7 @@ def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     return scores.view(n_batch, n_heads, n_pieces, n_pieces)
 
 
-def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Tensor] = MappingProxyType({})) -> Bert:
+def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Change] = MappingProxyType({})) -> Bert:
     """The BERT in a Hugging Face folder, computing in float32 whatever the precision of the file.
 
     The changes, by the names of weights in the file, are added to these. The vectors of pieces stay as they are stored
@@ -268,8 +268,7 @@ def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Tensor] = Ma
     _check_shape(shape, weights, folder)
     for name, change in changes.items():
         ours = _our_name(name)
-        check_change(name, change, weights.get(ours), folder)
-        weights[ours] = weights[ours].float() + change
+        weights[ours] = change.add_to(name, weights.get(ours), folder)
     with torch.device("meta"):  # nothing is drawn at random only to be overwritten
         model = Bert(shape)
     joined: dict[str, Tensor] = {}

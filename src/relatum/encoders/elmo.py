@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from relatum.encoders.base import EncoderOutput
 from relatum.encoders.elmo_network import ACTIVATIONS, CharacterCnn, Elmo, ProjectedLstm
@@ -20,6 +21,9 @@ from relatum.types import Context
 
 _SENTENCE_BEGIN, _SENTENCE_END, _WORD_BEGIN, _WORD_END, _FILLER = range(256, 261)
 """What follows the 256 bytes among the characters."""
+_WIDEST, _MOST = 2**16, 100
+"""The largest width, and the most layers, highways and filters, that are believed: the published ELMo has a width of
+4096 and 7 filters."""
 
 
 class ElmoEncoder:
@@ -49,12 +53,19 @@ class ElmoEncoder:
         options_path, weights_path = _only(folder, "*options.json"), _only(folder, "*weights.hdf5")
         try:
             options: Any = read_json(options_path)
+            _check_options(options)
             open_file(weights_path).close()
             with h5py.File(weights_path, "r") as file:
                 network = _build(options, _Weights(file, weights_path))
             n_characters = int(options["char_cnn"]["max_characters_per_token"])
             width = 2 * int(options["lstm"]["projection_dim"]) * (1 + len(network.forwards))
-        except (OSError, ValueError, TypeError, RuntimeError) as error:  # torch's word for sizes that nothing has
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            RuntimeError,
+        ) as error:  # torch's word for sizes that nothing has
             raise RelatumError(f"{folder}: the ELMo cannot be read ({error})") from error
         except KeyError as error:
             raise RelatumError(f"{options_path} lacks {error}; expected the options of an ELMo") from error
@@ -111,15 +122,43 @@ class _Weights:
         self._path = path
 
     def get(self, name: str, *shape: int) -> Tensor:
-        if name not in self._file:
-            raise RelatumError(f"{self._path} lacks {name}; expected the weights of an ELMo as they were published")
+        for place in accumulate(name.split("/"), "{}/{}".format):
+            link = self._file.get(place, getlink=True)
+            if link is None:
+                raise RelatumError(f"{self._path} lacks {name}; expected the weights of an ELMo as they were published")
+            if type(link).__name__ != "HardLink":  # a link to a pipe must not even be opened
+                raise RelatumError(f"{self._path}: {place} is a link; {_IN_THIS_FILE}")
         found = self._file[name]
-        if found.file.filename != self._file.filename or getattr(found, "external", None) or found.is_virtual:
-            raise RelatumError(f"{self._path}: {name} is in another file; expected the weights in this one")
-        value = torch.tensor(found[...], dtype=torch.float32)
-        if tuple(value.shape) != shape:
-            raise RelatumError(f"{self._path}: {name} has the shape {tuple(value.shape)}; its options say {shape}")
-        return value
+        if not hasattr(found, "is_virtual"):
+            raise RelatumError(f"{self._path}: {name} is a group, expected an array")
+        if found.external or found.is_virtual:
+            raise RelatumError(f"{self._path}: {name} is in another file; {_IN_THIS_FILE}")
+        if found.shape != shape:
+            raise RelatumError(f"{self._path}: {name} has the shape {found.shape}; its options say {shape}")
+        if found.nbytes > 4 * found.id.get_storage_size():  # numbers of a network hardly shrink when they are packed
+            raise RelatumError(f"{self._path}: {name} has fewer bytes than its shape needs; expected plain weights")
+        return torch.tensor(found[...], dtype=torch.float32)
+
+
+_IN_THIS_FILE = "expected the weights in this file"
+
+
+def _check_options(options: Any) -> None:
+    """Refuse numbers that no ELMo has, before anything of these sizes is made."""
+    lstm, cnn = options["lstm"], options["char_cnn"]
+    limits = {"n_layers": (lstm["n_layers"], 0, _MOST), "n_highway": (cnn.get("n_highway") or 0, 0, _MOST)}
+    limits |= {key: (lstm[key], 1, _WIDEST) for key in ("dim", "projection_dim")}
+    limits |= {"embedding.dim": (cnn["embedding"]["dim"], 1, _WIDEST), "filters": (len(cnn["filters"]), 1, _MOST)}
+    for size, n in cnn["filters"]:
+        limits |= {f"filters, {size!r:.20}": (size, 1, 1000), f"filters, {n!r:.20}": (n, 1, _WIDEST)}
+    longest = max(size for size, _ in cnn["filters"]) if cnn["filters"] else 0
+    limits["max_characters_per_token"] = (cnn["max_characters_per_token"], max(3, longest), 1000)
+    for name, (number, least, most) in limits.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise ValueError(f"found {number!r:.50} for {name}, expected a number from {least} to {most:,}")
+    for name in ("cell_clip", "proj_clip"):
+        if not isinstance(lstm.get(name), int | float | None):
+            raise ValueError(f"found {lstm[name]!r:.50} for {name}, expected a number or null")
 
 
 def _build(options: Any, weights: _Weights) -> Elmo:
@@ -135,34 +174,35 @@ def _cnn(options: Any, weights: _Weights) -> CharacterCnn:
     n_highways, activation = cnn.get("n_highway") or 0, cnn["activation"]
     if activation not in ACTIVATIONS:
         raise ValueError(f"the activation {activation!r} is none of {', '.join(ACTIVATIONS)}")
-    network = CharacterCnn(_FILLER + 2, character_width, filters, n_highways, width, activation)
+    with torch.device("meta"):  # nothing is made of the sizes that the file does not have
+        network = CharacterCnn(_FILLER + 2, character_width, filters, n_highways, width, activation)
     total = sum(n for _, n in filters)
     # Index 0, for what is no word, is not in the file.
     known = weights.get("char_embed", _FILLER + 1, character_width)
-    network.characters.data = torch.cat([torch.zeros(1, character_width), known])
+    network.characters = Parameter(torch.cat([torch.zeros(1, character_width), known]))
     for i, (size, n) in enumerate(filters):
-        network.convolutions[i].weight.data = weights.get(f"CNN/W_cnn_{i}", 1, size, character_width, n)[0].permute(
-            2, 1, 0
-        )
-        network.convolutions[i].bias.data = weights.get(f"CNN/b_cnn_{i}", n)
+        kernels = weights.get(f"CNN/W_cnn_{i}", 1, size, character_width, n)[0]
+        network.convolutions[i].weight = Parameter(kernels.permute(2, 1, 0))
+        network.convolutions[i].bias = Parameter(weights.get(f"CNN/b_cnn_{i}", n))
     for i in range(n_highways):
         for part, name in ((network.carries[i], "carry"), (network.transforms[i], "transform")):
-            part.weight.data = weights.get(f"CNN_high_{i}/W_{name}", total, total).T
-            part.bias.data = weights.get(f"CNN_high_{i}/b_{name}", total)
+            part.weight = Parameter(weights.get(f"CNN_high_{i}/W_{name}", total, total).T)
+            part.bias = Parameter(weights.get(f"CNN_high_{i}/b_{name}", total))
     if network.projection is not None:
-        network.projection.weight.data = weights.get("CNN_proj/W_proj", total, width).T
-        network.projection.bias.data = weights.get("CNN_proj/b_proj", width)
+        network.projection.weight = Parameter(weights.get("CNN_proj/W_proj", total, width).T)
+        network.projection.bias = Parameter(weights.get("CNN_proj/b_proj", width))
     return network
 
 
 def _lstm(lstm: Any, weights: _Weights, direction: int, layer: int) -> ProjectedLstm:
     width, inner = lstm["projection_dim"], lstm["dim"]
-    network = ProjectedLstm(width, inner, lstm.get("cell_clip"), lstm.get("proj_clip"))
+    with torch.device("meta"):
+        network = ProjectedLstm(width, inner, lstm.get("cell_clip"), lstm.get("proj_clip"))
     place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
     kernel = weights.get(f"{place}/W_0", 2 * width, 4 * inner)
-    network.read.weight.data, network.recur.weight.data = kernel[:width].T, kernel[width:].T
-    network.read.bias.data = weights.get(f"{place}/B", 4 * inner)
-    network.project.weight.data = weights.get(f"{place}/W_P_0", inner, width).T
+    network.read.weight, network.recur.weight = Parameter(kernel[:width].T), Parameter(kernel[width:].T)
+    network.read.bias = Parameter(weights.get(f"{place}/B", 4 * inner))
+    network.project.weight = Parameter(weights.get(f"{place}/W_P_0", inner, width).T)
     return network
 
 

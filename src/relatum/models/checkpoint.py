@@ -103,7 +103,7 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
         want_maps = config.table.attention_maps and config.table.kind != "none"
         all_of = zip((record.encoder, *record.beside), _inside_names(config), strict=True)
         folders = [_find_encoder(one, manifest, inside) for one, inside in all_of]
-        adapters = path / ADAPTERS if config.encoder.tuning == "lora" else None
+        adapters = _listed_folder(manifest, ADAPTERS) if config.encoder.tuning == "lora" else None
         encoder = load_encoder(config.encoder, want_maps, folders, adapters)
     try:
         model = build_model(config, schema, encoder, words, record.characters)
@@ -254,6 +254,13 @@ def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
+def _listed_folder(manifest: Manifest, name: str) -> Path:
+    """A folder inside the model whose files have been checked."""
+    if not any(file.startswith(f"{name}/") for file in manifest.files):
+        raise RelatumError(f"{manifest.folder / name}: the files of the model's {name} are not there; {CURE}")
+    return manifest.folder / name
+
+
 def _find_encoder(record: EncoderRecord, manifest: Manifest, inside: str) -> Path:
     """The folder of an encoder of a model, which must be the very one it was trained with.
 
@@ -261,9 +268,7 @@ def _find_encoder(record: EncoderRecord, manifest: Manifest, inside: str) -> Pat
     """
     path = manifest.folder
     if record.inside:
-        if not any(name.startswith(f"{inside}/") for name in manifest.files):
-            raise RelatumError(f"{path / inside}: the model's encoder is not there; {CURE}")
-        return path / inside
+        return _listed_folder(manifest, inside)
     if Path(record.name).is_absolute() and not Path(record.name).is_dir():
         raise RelatumError(
             f"{path}: the model was trained with the encoder in the folder {record.name}, which is not there; put it "
