@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from relatum.training.corpus import load_training_data
 from relatum.training.folder import RunRecord
 from relatum.training.loop import train
 from relatum.training.monitor import Quiet
+
+from ..small_models import seal
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +45,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> 
     record = RunRecord(config, str(news), None, None, "cpu", "", data.fingerprint())
     train(data, record, path, device=torch.device("cpu"), monitor=Quiet())
     return path
+
+
+@pytest.fixture
+def crowded(trained: Path, examples_folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A model that was told to leave out overlapping entities, and a file in which the first entity of each text has
+    a second type."""
+    model = Path(shutil.copytree(trained / "model", tmp_path / "crowded"))
+    record = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    record["config"]["data"]["overlaps"] = "keep-longest"
+    (model / "config.json").write_text(json.dumps(record), encoding="utf-8")
+    seal(model)
+    texts = [json.loads(line) for line in (examples_folder / "news" / "dev.jsonl").read_text("utf-8").splitlines()]
+    texts = [text for text in texts if text["entities"]]
+    for text in texts:
+        first = text["entities"][0]
+        text["entities"].append({**first, "id": "again", "label": "Loc" if first["label"] == "Org" else "Org"})
+    data = tmp_path / "crowded.jsonl"
+    data.write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
+    return model, data

@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from relatum import Extractor
+from relatum.cli.app import app as main_app
 from relatum.cli.calibrate import calibrate
 from relatum.errors import RelatumError
 
@@ -86,3 +87,14 @@ def test_model_that_comes_with_relatum_is_not_changed(examples_folder: Path, tmp
     run("news", examples_folder / "news", "--out", tmp_path / "own")
     assert files(folder) == before
     assert Extractor.from_pretrained(tmp_path / "own", "cpu").model.calibration is not None
+
+
+def test_calibration_counts_gold_that_the_model_cannot_express(crowded: tuple[Path, Path]) -> None:
+    model, data = crowded
+    shown = run(model, data).stdout
+    result = CliRunner().invoke(main_app, ["evaluate", str(model), str(data), "--json", "--device", "cpu"])
+    score = json.loads(result.stdout)["entities"]["micro"]
+    numbers = [f"{100 * score[name]:.2f}" for name in ("precision", "recall", "f1")]
+    row = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["none"])
+    assert row[2:] == numbers
+    assert "Gold that the tagging cannot express counts as missed; the best it allows: NER recall" in shown

@@ -87,6 +87,17 @@ def test_corpus_shows_scores_by_layer_that_end_with_those_of_evaluate(examples_f
     assert f"{changes['found']} of {changes['missed']}" in shown
 
 
+def test_corpus_counts_gold_that_the_model_cannot_express(crowded: tuple[Path, Path]) -> None:
+    model, data = crowded
+    record = run_json("probe", "--model", model, "--data", data)
+    scores = json.loads(run("evaluate", model, data, "--json").stdout)
+    assert record["layers"][-1]["scores"] == {task: scores[task] for task in record["layers"][-1]["scores"]}
+    assert record["ceiling"] == scores["ceiling"]
+    best = scores["ceiling"]["entities"]["micro"]
+    n_texts = len(data.read_text(encoding="utf-8").splitlines())
+    assert best["recall"] * best["support"] == pytest.approx(best["support"] - n_texts)
+
+
 def test_types_that_the_model_does_not_know_are_named(examples_folder: Path) -> None:
     result = run("probe", "--data", examples_folder / "drugs", "--json")
     assert "news does not know these types" in result.stderr

@@ -38,6 +38,17 @@ def test_gold_left_out_by_the_settings_lowers_the_ceiling() -> None:
     assert describe_ceiling(ceiling).startswith("NER recall 66.67, F1 80.00; RE recall 50.00, F1 66.67; RE+ ")
 
 
+def test_task_without_gold_does_not_limit_scores() -> None:
+    assert not is_limited(measure_ceiling([Example(SENTENCE, Annotation((ROME, SEA)))], *tags()))
+
+
+def test_relation_of_an_entity_that_the_tags_lose_is_out_of_reach() -> None:
+    nested = Entity(Span(0, 2), "Org")
+    gold = Annotation((ROME, nested, SEA), (Relation(ROME, SEA, "In"), Relation(nested, SEA, "Near")))
+    found = find_expressible(Example(SENTENCE, gold), *tags())
+    assert found == Annotation((ROME, SEA), (Relation(ROME, SEA, "In"),))
+
+
 def test_second_relation_of_a_pair_lowers_the_ceiling() -> None:
     gold = Annotation((ROME, ITALY), (Relation(ROME, ITALY, "In"), Relation(ROME, ITALY, "Near")))
     assert len(find_expressible(Example(SENTENCE, gold), *tags()).relations) == 1

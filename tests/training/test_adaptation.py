@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,65 @@ def test_adapt_encoder_refuses_to_go_on_with_something_else(
     (tmp_path / "new.partial" / "state.safetensors").write_bytes(b"half a file")
     with pytest.raises(RelatumError, match=r"the kept state cannot be read .*; remove .*new\.partial"):
         adapt_encoder([text], str(tiny_bert), tmp_path / "new", SETTINGS)
+
+
+def begin(tiny_bert: Path, n_blocks: int, settings: Adaptation = SETTINGS) -> adaptation._Run:
+    """A run on blocks of chance pieces, each block another one."""
+    tokenizer = PieceTokenizer.load(tiny_bert)
+    pieces = np.random.default_rng(0).integers(5, 30, (n_blocks, settings.length), dtype=np.int32)
+    pieces[:, 0], pieces[:, -1] = tokenizer.prefix[0], tokenizer.suffix[0]
+    return adaptation._Run(tiny_bert, tokenizer, pieces, settings, torch.device("cpu"))
+
+
+def rows(blocks: torch.Tensor) -> set[tuple[int, ...]]:
+    return set(map(tuple, blocks.tolist()))
+
+
+def test_pieces_are_masked_replaced_and_kept_in_their_shares(tiny_bert: Path) -> None:
+    run = begin(tiny_bert, 200, replace(SETTINGS, masking=0.5))
+    read: list[torch.Tensor] = []
+    run._model.register_forward_pre_hook(lambda *arguments: read.append(arguments[2]["input_ids"]), with_kwargs=True)
+    blocks = run._blocks.long()
+    run._loss(blocks, 1, learns_encoder=False)
+    (inputs,) = read
+    assert torch.equal(inputs[:, 0], blocks[:, 0]), "special pieces stay"
+    assert torch.equal(inputs[:, -1], blocks[:, -1])
+    inside, before = inputs[:, 1:-1], blocks[:, 1:-1]
+    masked = inside == run._mask
+    assert masked.float().mean() == pytest.approx(0.5 * 0.8, abs=0.03)
+    assert (~masked & (inside != before)).float().mean() == pytest.approx(0.5 * 0.1, abs=0.015)
+
+
+def test_rate_rises_and_falls_to_nothing(tiny_bert: Path) -> None:
+    run = begin(tiny_bert, 200, replace(SETTINGS, warmup=0.1, head_only=0.1))
+    rates = []
+    for step in range(1, run.steps + 1):
+        run.step = step
+        rates.append(run._rates()[1])
+    learned = rates[run._head_steps :]
+    top = learned.index(max(learned))
+    assert rates[: run._head_steps] == [0.0] * run._head_steps
+    assert max(learned) == SETTINGS.learning_rate
+    assert top + 1 == round(0.1 * len(learned))
+    assert learned[: top + 1] == sorted(learned[: top + 1])
+    assert learned[top:] == sorted(learned[top:], reverse=True)
+    assert learned[-1] < 0.02 * SETTINGS.learning_rate
+
+
+def test_held_out_text_is_never_trained_on_and_every_epoch_has_its_own_order(tiny_bert: Path) -> None:
+    run = begin(tiny_bert, 200)
+    assert len(run._held_out) == 4
+    assert len(rows(run._held_out) | rows(run._blocks)) == 200
+    assert not rows(run._held_out) & rows(run._blocks)
+    epochs = []
+    for epoch in range(2):
+        batches = []
+        for number in range(run._per_epoch):
+            run.step = epoch * run._per_epoch + number + 1
+            batches.append(run._batch())
+        epochs.append(torch.cat(batches))
+        assert len(rows(epochs[-1])) == run._per_epoch * SETTINGS.batch_size, "no block comes twice"
+    assert not torch.equal(*epochs)
 
 
 def test_cut_blocks_keeps_every_piece_in_order(tiny_bert: Path) -> None:

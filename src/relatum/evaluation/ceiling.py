@@ -33,10 +33,8 @@ def find_expressible(example: Example, sequence: SequenceTags, table: TableTags)
     n_words = len(example.sentence)
     lost_entities = {lost.entity for lost in sequence.encode(known.entities, n_words).lost}
     entities = tuple(entity for entity in known.entities if entity not in lost_entities)
-    ends = set(entities)
-    candidates = tuple(one for one in known.relations if one.head in ends and one.tail in ends)
-    lost_relations = {lost.relation for lost in table.encode(Annotation(entities, candidates), n_words).lost}
-    return Annotation(entities, tuple(relation for relation in candidates if relation not in lost_relations))
+    lost_relations = {lost.relation for lost in table.encode(Annotation(entities, known.relations), n_words).lost}
+    return Annotation(entities, tuple(relation for relation in known.relations if relation not in lost_relations))
 
 
 def is_limited(ceiling: Scores) -> bool:
