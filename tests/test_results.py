@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from relatum.config import load_record
 from relatum.experiments.paper import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -184,3 +185,17 @@ def test_scores_of_other_systems_are_those_of_their_file() -> None:
     text = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
     for row in load("conll04-spert.json")["rows"]:
         assert f"{row['test']['NER']} / {row['test']['RE+']} on {row['encoder']}" in text
+
+
+def test_settings_of_measured_runs_can_still_be_read() -> None:
+    read = 0
+    for path in sorted((ROOT / "results").glob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        settings = record.get("config") if isinstance(record, dict) else None
+        if not isinstance(settings, dict) or settings.get("encoder", {}).get("attention_scale") == "root":
+            continue  # such maps are gone
+        config = load_record(settings)
+        assert config.model.initialisation == settings["model"].get("initialisation", "torch"), path.name
+        assert config.tagging.conflicts == settings["tagging"].get("conflicts", "first"), path.name
+        read += 1
+    assert read >= 10

@@ -20,7 +20,14 @@ S = TypeVar("S", bound=Section)
 
 RETIRED: Mapping[str, Mapping[str, Any]] = {
     "encoder": {"attention_scale": "linear", "masking": 0.0, "masked_readings": 4},
-    "training": {"consistency": 0.0, "relation_loss": "plain", "balance_beta": 0.9999, "focal_gamma": 2.0},
+    "training": {
+        "consistency": 0.0,
+        "relation_loss": "plain",
+        "balance_beta": 0.9999,
+        "focal_gamma": 2.0,
+        "swapped_copies": 0,
+        "swapped_share": 0.5,
+    },
 }
 """Settings that relatum no longer has, by section, with the values by which they did nothing."""
 
