@@ -156,7 +156,7 @@ def test_pipe_refuses_one_text_at_once(texts: str | bytes) -> None:
 @pytest.mark.parametrize("text", [None, b"Mara", ["Mara"]], ids=["NoneType", "bytes", "list"])
 def test_what_is_not_a_text_is_refused_by_its_kind(text: object) -> None:
     extractor = make_extractor()
-    with pytest.raises(TypeError, match=f"^text 3: expected str, found {type(text).__name__}$"):
+    with pytest.raises(TypeError, match=f"^text 3: expected str, found {type(text).__name__}; "):
         list(extractor.pipe(["Mara", "x", text]))  # type: ignore[list-item]
 
 
@@ -431,11 +431,16 @@ def test_model_name_with_a_slip_gets_the_right_one_proposed(name: str) -> None:
         Extractor.from_pretrained(["news", name])
 
 
-@pytest.mark.parametrize("name", [None, 3, [None], ["news", 3]], ids=str)
+@pytest.mark.parametrize("name", [None, 3, b"news", [None], ["news", 3]], ids=str)
 def test_what_is_no_name_of_a_model_is_refused_with_those_there_are(name: object) -> None:
-    message = r"expected the name of a model .*as str or Path, found (NoneType|int); .*'drugs', 'news'"
+    message = r"expected the name of a model .*as str or Path, found (NoneType|int|bytes); .*'drugs', 'news'"
     with pytest.raises(TypeError, match=message):
         Extractor.from_pretrained(name)  # type: ignore[arg-type]
+
+
+def test_empty_name_of_a_model_is_not_the_folder_one_stands_in() -> None:
+    with pytest.raises(RelatumError, match=r"^'': no such model; name a directory"):
+        Extractor.from_pretrained("")
 
 
 def test_extractor_has_a_short_repr(tmp_path: Path) -> None:

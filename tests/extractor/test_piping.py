@@ -16,6 +16,7 @@ from relatum.types import Annotation, Sentence
 from ..small_models import make_small_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
+NO_TEXT = r"^text 2: expected str, found NoneType; extractor\.pipe\(texts, on_error='skip'\) answers it by None$"
 TEXTS = [TEXT, "Mara left Oldhaven.", "Tom met Ann in Port Amsel."]
 
 
@@ -30,8 +31,9 @@ def test_list_of_texts_is_answered_by_a_list(extractor: Extractor) -> None:
         assert isinstance(answers, list)
         assert answers == [extractor(text) for text in TEXTS]
     assert extractor([]) == []
-    with pytest.raises(TypeError, match=r"^text 2: expected str, found NoneType$"):
+    with pytest.raises(TypeError, match=NO_TEXT) as raised:
         extractor(["Mara", None])  # type: ignore[list-item]
+    assert raised.type is TypeError  # its name is shown above the message
 
 
 @pytest.mark.parametrize("text", [None, b"Mara", 3.5, iter(TEXTS)], ids=["NoneType", "bytes", "float", "list_iterator"])
@@ -58,9 +60,9 @@ def test_threshold_leaves_out_lower_scores_with_the_relations_of_what_is_left_ou
         assert answer.to_dict() == expected.to_dict()
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, 90, nan])
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, 90, nan, "0.5"])
 def test_threshold_that_is_no_score_is_refused_at_once(extractor: Extractor, threshold: float) -> None:
-    message = rf"threshold is {threshold}; expected a score from 0 to 1"
+    message = rf"threshold is {threshold!r}; expected a score from 0 to 1"
     with pytest.raises(ValueError, match=message):
         extractor(TEXT, threshold=threshold)
     with pytest.raises(ValueError, match=message):
@@ -85,8 +87,17 @@ def test_batch_size_of_a_pipe_is_for_that_pipe_alone(extractor: Extractor) -> No
     finally:
         handle.remove()
     assert extractor.batch_size == 32
-    with pytest.raises(ValueError, match=r"batch_size .*at least 1, found 0"):
-        extractor.pipe(TEXTS, batch_size=0)
+    for name in ("batch_size", "chunk"):
+        for size in (0, "8", 2.5):
+            with pytest.raises(ValueError, match=rf"^{name} .*at least 1, found {size!r}$"):
+                extractor.pipe(TEXTS, **{name: size})
+
+
+@pytest.mark.parametrize(("texts", "cure"), [("Mara", "; put it in []"), (b"Mara", ""), (None, ""), (3, "")])
+def test_pipe_of_no_iterable_of_texts_is_refused_at_once(extractor: Extractor, texts: object, cure: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        extractor.pipe(texts)  # type: ignore[call-overload]
+    assert str(raised.value) == f"expected a list of texts, or another iterable, found {type(texts).__name__}{cure}"
 
 
 def test_chunk_follows_the_batch_size(extractor: Extractor) -> None:
@@ -111,7 +122,7 @@ MISSING = ["Mara left Oldhaven.", None, nan, 7, TEXT, b"x"]
 def test_missing_values_are_skipped_in_their_place(extractor: Extractor, chunk: int) -> None:
     answers = list(extractor.pipe(MISSING, chunk, on_error="skip"))
     assert answers == [extractor(TEXTS[1]), None, None, None, extractor(TEXT), None]
-    with pytest.raises(TypeError, match=r"^text 2: expected str, found NoneType$"):
+    with pytest.raises(TypeError, match=NO_TEXT):
         list(extractor.pipe(MISSING, chunk))  # type: ignore[arg-type]
 
 

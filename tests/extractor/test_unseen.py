@@ -23,7 +23,7 @@ JAPANESE = "山田太郎は東京で生まれました。"
 SCRIPTS = {
     "Arabic": ARABIC,
     "Hebrew": "דוד בן גוריון נולד בפלונסק.",
-    "Hiragana": "やまだはとうきょうでうまれました。",
+    "Japanese": JAPANESE,
     "Chinese": "山田太郎東京。",
     "Cyrillic": "Эрик Даль родился в Осло.",
     "Greek": "Ο Έρικ Νταλ γεννήθηκε στο Όσλο.",
@@ -54,8 +54,8 @@ def test_unseen_emoji_are_read_as_separators() -> None:
         "—",
         "é",
     ]
-    assert unseen.find_emoji(words) == [2, 3, 4, 5, 6, 7]
-    assert unseen.replace_emoji(words) == ["Erik", "Dahl", *";;;;;;", *words[8:]]
+    assert unseen.find_emoji(words) == [2, 3, 4, 5, 6, 7, 8]
+    assert unseen.replace_emoji(words) == ["Erik", "Dahl", *";;;;;;;", *words[9:]]
     plain = ["Erik", "Dahl"]
     assert unseen.replace_emoji(plain) is plain
     assert UnseenCharacters(LATIN.replace(";", "")).replace_emoji(["a", "😀"]) == ["a", ","]
@@ -129,6 +129,8 @@ def news() -> Extractor:
         ("Team: Erik Dahl 🇳🇴 Mia Berg 🇸🇪 John Smith 🇺🇸.", ["Erik Dahl", "Mia Berg", "John Smith"]),
         ("Erik Dahl was born in Hammerfest,\n\nNorway.", ["Erik Dahl", "Hammerfest,\n\nNorway"]),
         ("Norway.", ["Norway"]),
+        ("He moved to Washington, D.C.", ["Washington", "D.C."]),
+        ("Erik Dahl 1️⃣ lives in Oslo.", ["Erik Dahl", "Oslo"]),
         ("Erik\u200b Dahl lives in Oslo.", ["Erik\u200b Dahl", "Oslo"]),
     ],
 )
@@ -164,6 +166,29 @@ def test_entities_lose_emoji_and_the_stop_of_the_sentence_at_their_edges() -> No
     assert read(0, 4, "characters.kind=none", "encoder.kind=huggingface") == "😀 Mia 😀 Berg", (
         "nobody knows what it saw"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "with_stop"),
+    [
+        ("He left the U.S.", True),
+        ("“He left the U.S.”", True),
+        ("She has a Ph.D.", True),
+        ("He left the U.S.!", True),
+        ("He works for Acme Inc.", False),
+        ("He works for amazon.com.", False),
+        ("He left.", False),
+    ],
+)
+def test_final_stop_belongs_to_letters_with_dots(text: str, with_stop: bool) -> None:
+    words, _ = make_splitter().split(text)
+    sentence = Sentence(tuple(word.of(text) for word in words), words)
+    last = max(number for number, word in enumerate(sentence.words) if word[0].isalpha())
+    found = Annotation((Entity(Span(last, last + 1), "Loc"),))
+    for extractor in (Extractor(make_small_model()), Extractor(make_small_model("extraction.trim_stops=false"))):
+        (entity,) = extractor.join_sentences(text, [Prediction(sentence, found)]).entities
+        stop = "." if with_stop and extractor.model.config.extraction.trim_stops else ""
+        assert entity.text == sentence.words[last] + stop
 
 
 def test_command_line_warns_once_and_writes_the_same_json(

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from itertools import chain
 from math import isqrt
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -18,7 +19,7 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.data.context import around_window, find_context
 from relatum.data.documents import map_spans
-from relatum.data.splitting import Rule, Splitter, find_final_stops, make_splitter, rule_name
+from relatum.data.splitting import Rule, Splitter, find_final_stops, find_owned_stop, make_splitter, rule_name
 from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
@@ -97,7 +98,7 @@ class Extractor:
         function of your own needs it here: a function that a model's files name is never imported.
         """
         check_precision(precision)
-        if not isinstance(name_or_path, str | Path | Sequence):
+        if not isinstance(name_or_path, str | Path | Sequence) or isinstance(name_or_path, bytes | bytearray):
             raise _not_a_name(name_or_path)
         if not isinstance(name_or_path, str | Path):
             from relatum.extractor.ensemble import load_ensemble
@@ -236,16 +237,11 @@ class Extractor:
         that cannot be read, such as a missing value: "raise" its error, "skip" it, or call a function with the text and
         the error. There is one answer for every text: None where a text was skipped, or what the function returned.
         """
-        if isinstance(texts, str | bytes):
-            raise TypeError(
-                f"expected a list of texts, or another iterable, found {type(texts).__name__}; put it in []"
-            )
-        if chunk is not None and chunk < 1:
-            raise ValueError(f"chunk is the number of sentences to gather; expected at least 1, found {chunk}")
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(
-                f"batch_size is the number of sentences in a batch; expected at least 1, found {batch_size}"
-            )
+        if isinstance(texts, str | bytes) or not (hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")):
+            cure = "; put it in []" if isinstance(texts, str) else ""
+            raise TypeError(f"expected a list of texts, or another iterable, found {type(texts).__name__}{cure}")
+        _check_count("chunk", "sentences to gather", chunk)
+        _check_count("batch_size", "sentences in a batch", batch_size)
         if threshold is not None:
             check_threshold(threshold)
         if on_error not in ("raise", "skip") and not callable(on_error):
@@ -379,15 +375,19 @@ class Extractor:
     def join_sentences(self, text: str, predictions: Iterable[Prediction]) -> Extraction:
         """Put together what was found in the sentences of a text, as `split` made them, in characters of the text.
 
-        Entities neither begin nor end with an emoji that the model has never seen, nor, with `extraction.trim_stops`,
-        end with the stop of their sentence.
+        Entities neither begin nor end with an emoji that the model has never seen. With `extraction.trim_stops` they
+        do not end with the stop of their sentence, but letters with dots such as `U.S.` keep it.
         """
-        return join_sentences(text, predictions, self._find_loose)
+        return join_sentences(text, predictions, self._find_loose, self._find_owned)
 
     def _find_loose(self, words: Sequence[str]) -> set[int]:
         """The indices of words with which no entity begins or ends."""
         loose = set(find_final_stops(words)) if self.model.config.extraction.trim_stops else set()
         return loose if self._unseen is None else loose.union(self._unseen.find_emoji(words))
+
+    def _find_owned(self, words: Sequence[str]) -> int | None:
+        """The index of the stop that entities with the word before it are given; None if there is none."""
+        return find_owned_stop(words) if self.model.config.extraction.trim_stops else None
 
     def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
         return do_jobs(self.model, jobs, self._known)
@@ -441,6 +441,12 @@ def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
     return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
 
 
+def _check_count(name: str, what: str, number: object) -> None:
+    """Refuse an argument of `pipe` that is no number from 1 on; None stands for the default."""
+    if number is not None and not (isinstance(number, Integral) and number >= 1):
+        raise ValueError(f"{name} is the number of {what}; expected at least 1, found {number!r}")
+
+
 def find_unseen(models: Sequence[Model]) -> UnseenCharacters | None:
     """The characters that none of the models has seen; None where a model does not read characters."""
     vocabularies = [model.characters.entries for model in models if model.characters is not None]
@@ -474,14 +480,14 @@ def find_model(name_or_path: str | Path) -> Path:
     names = shipped_models()
     if isinstance(name_or_path, str) and name_or_path in names:
         return Path(str(files("relatum") / "pretrained" / "models" / name_or_path))
-    if path.is_dir():
+    if path.is_dir() and name_or_path != "":
         return path
     known = ", ".join(names) or "none"
     near = get_close_matches(str(name_or_path).lower(), names, 1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise RelatumError(
-        f"{name_or_path}: no such model{hint}; name a directory that relatum train has made, or one that comes with "
-        f"relatum: {known}"
+        f"{name_or_path or repr('')}: no such model{hint}; name a directory that relatum train has made, or one that comes "
+        f"with relatum: {known}"
     )
 
 

@@ -75,15 +75,13 @@ def _pair(item: object, number: int) -> tuple[object, object]:
 def _gather(extractor: Extractor, text: object, context: object, number: int, options: PipeOptions) -> _Text:
     """Split a text; a text that cannot be read is answered as `on_error` says."""
     try:
-        if not isinstance(text, str):
-            raise _NotText(f"text {number}: expected str, found {type(text).__name__}")
-        return _Text(text, context, extractor.split(text))
-    except (_NotText, RelatumError) as error:
+        if isinstance(text, str):
+            return _Text(text, context, extractor.split(text))
+    except RelatumError as error:
         return _Text("", context, answered=True, answer=_answer_error(text, error, options))
-
-
-class _NotText(TypeError):
-    """A value that is not a text, such as the None or NaN of a table."""
+    cure = "; extractor.pipe(texts, on_error='skip') answers it by None" if options.on_error == "raise" else ""
+    wrong = TypeError(f"text {number}: expected str, found {type(text).__name__}{cure}")
+    return _Text("", context, answered=True, answer=_answer_error(text, wrong, options))
 
 
 def _answer_error(text: object, error: Exception, options: PipeOptions) -> Extraction | None:
@@ -125,22 +123,33 @@ def _read(extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on
 
 
 def join_sentences(
-    text: str, predictions: Iterable[Prediction], find_loose: Callable[[Sequence[str]], Collection[int]]
+    text: str,
+    predictions: Iterable[Prediction],
+    find_loose: Callable[[Sequence[str]], Collection[int]],
+    find_owned: Callable[[Sequence[str]], int | None],
 ) -> Extraction:
     """Put together what was found in the sentences of a text, in characters of the text.
 
-    `find_loose` gives the indices of the words of a sentence that are taken off the edges of entities.
+    `find_loose` gives the indices of the words of a sentence that are taken off the edges of entities, `find_owned` the
+    index of a word that belongs to the word before it.
     """
     entities: list[Entity] = []
     relations: list[Relation] = []
     for prediction in predictions:
         if not prediction.found.entities:
             continue
-        offsets, loose = prediction.sentence.offsets, find_loose(prediction.sentence.words)
+        offsets, words = prediction.sentence.offsets, prediction.sentence.words
         assert offsets is not None
+        loose, owned = find_loose(words), find_owned(words)
 
-        def characters(span: Span, offsets: Sequence[Span] = offsets, loose: Collection[int] = loose) -> Span:
+        def characters(
+            span: Span,
+            offsets: Sequence[Span] = offsets,
+            loose: Collection[int] = loose,
+            owned: int | None = owned,
+        ) -> Span:
             start, end = span
+            end += end == owned
             while end - start > 1 and end - 1 in loose:
                 end -= 1
             while end - start > 1 and start in loose:

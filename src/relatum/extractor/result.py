@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from operator import itemgetter
 from typing import Any
 
@@ -171,8 +172,8 @@ class Extraction:
 
 def check_threshold(threshold: float) -> None:
     """Refuse a threshold that no score can be compared with."""
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold is {threshold}; expected a score from 0 to 1, such as 0.9")
+    if not isinstance(threshold, Real) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold is {threshold!r}; expected a score from 0 to 1, such as 0.9")
 
 
 def mention(entity: Entity, text: str) -> str:

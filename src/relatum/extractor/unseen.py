@@ -23,6 +23,9 @@ _FIRST_EMOJI = "\u2190"
 """Symbols before this one are parts of names and numbers, such as ™ and °."""
 _EMOJI = range(0x1F000, 0x1FB00)
 """Blocks of emoji, also of those that are newer than Python's tables."""
+_KEYCAP = "\u20e3"
+"""Makes an emoji of the digit, # or * before it."""
+_KANA = frozenset(("HIRAGANA", "KATAKANA"))
 _MAIN = 0.1
 """The share of a model's letters from which on their script is one that it was trained on."""
 
@@ -77,6 +80,8 @@ class UnseenCharacters:
 
     def _is_all(self, word: str, kind: str) -> bool:
         """True for a word that begins with a character of this kind, and has no letter, digit or seen character."""
+        if word[1:].endswith(_KEYCAP):
+            return kind == "emoji" and _KEYCAP not in self._seen
         return self._kind(word[0]) == kind and self._seen.isdisjoint(word) and not any(map(str.isalnum, word))
 
     def _warn_about_scripts(self, text: str, words: Sequence[Span], sentences: Sequence[Span]) -> None:
@@ -85,11 +90,12 @@ class UnseenCharacters:
             foreign = [letter for letter in letters if self._kind(letter) == "letter"]
             if 2 * len(foreign) > len(letters):
                 self._warned = True
-                ((script, _),) = Counter(map(_script, foreign)).most_common(1)
+                scripts = Counter(map(_script, foreign))
+                script = "Japanese" if scripts.keys() & _KANA else _title(scripts.most_common(1)[0][0])
                 _log.warning(
                     "a text has %s letters, but the model was trained on %s letters alone: what it finds there means "
                     "little; use a model that was trained on such texts (further texts are not reported)",
-                    _title(script),
+                    script,
                     " and ".join(map(_title, self._scripts)),
                 )
                 return

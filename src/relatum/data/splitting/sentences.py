@@ -38,6 +38,7 @@ _BREAKS = re.compile(
 _NEXT = re.compile(r"""(\s*+)(["'“‘«„(\[{`¿¡]*+)([^\W\d_]{0,20}+)(.?)""", re.DOTALL)
 _GAP = re.compile(r"\s*+")
 _STOP_WORD = re.compile(f"[{_STOPS}{_WIDE_STOPS}]++")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]")
 _CLOSING_WORDS = frozenset("\"')]}”’»›」』）") | {"''"}
 _ITEM = re.compile(_LIST_ITEM)
 _LINE_END = re.compile(f"[{_LINE_ENDS}]")
@@ -105,15 +106,29 @@ def find_final_stops(words: Sequence[str]) -> range:
 
     Empty where there is no stop, or where the stop belongs to an abbreviation.
     """
+    first, closing = _last_stops(words)
+    if first == closing or (first and words[first] == "." and is_abbreviation(words[first - 1])):
+        return range(0)
+    return range(first, len(words))
+
+
+def find_owned_stop(words: Sequence[str]) -> int | None:
+    """The index of the stop that ends a sentence of words and belongs to letters with dots before it, as in `U.S.`"""
+    first, closing = _last_stops(words)
+    if first in (0, closing) or words[first] != "." or not _DOTTED.fullmatch(words[first - 1]):
+        return None
+    return first
+
+
+def _last_stops(words: Sequence[str]) -> tuple[int, int]:
+    """The range of the stops at the end of a sentence of words, before quotes and brackets; it may be empty."""
     closing = len(words)
     while closing and words[closing - 1] in _CLOSING_WORDS:
         closing -= 1
     first = closing
     while first and _STOP_WORD.fullmatch(words[first - 1]):
         first -= 1
-    if first == closing or (first and words[first] == "." and is_abbreviation(words[first - 1])):
-        return range(0)
-    return range(first, len(words))
+    return first, closing
 
 
 def _skip_space(text: str, at: int) -> int:
