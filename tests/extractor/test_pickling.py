@@ -6,13 +6,16 @@ import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
 import torch
 
+from relatum.data.splitting import make_splitter
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
+from relatum.types import Span
 
 from ..small_models import make_small_model
 
@@ -71,6 +74,25 @@ def test_spawned_worker_reads_with_a_pickled_extractor() -> None:
         answer = workers.submit(extractor, TEXT).result(timeout=120)
     assert answer == extractor(TEXT)
     assert [entity.text for entity in answer.entities] == [entity.text for entity in extractor(TEXT).entities]
+
+
+def test_extractor_stays_where_it_is_when_it_is_sent_to_a_process() -> None:
+    extractor = Extractor(make_small_model("encoder.kind=huggingface"))
+    expected = scores(extractor)  # compiled code has the addresses of the weights now
+    before = addresses(extractor)
+    sent = bytes(ForkingPickler.dumps(extractor))
+    assert addresses(extractor) == before
+    assert scores(extractor) == expected
+    assert scores(pickle.loads(sent)) == expected
+
+
+def addresses(extractor: Extractor) -> list[int]:
+    return [weight.data_ptr() for weight in extractor.model.network.parameters()]
+
+
+def test_splitter_of_the_users_own_is_left_to_the_outer_pickler() -> None:
+    extractor = Extractor(make_small_model(), splitter=make_splitter(words=lambda text: [Span(0, len(text))]))
+    assert extractor.__getstate__()["splitter"] is extractor.splitter
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -120,20 +121,25 @@ class Extractor:
         return f"<{type(self).__name__} {self.name!r} on {self.model.device}: {entities}; {relations}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """All that a copy or another process needs, the weights too; those on a GPU travel as a copy on the CPU."""
-        state = dict(self.__dict__)
+        """All that a copy or another process needs, the weights too; those on a GPU travel as a copy on the CPU.
+
+        They are pickled here: torch's pickler for processes would move the weights of this extractor to shared memory,
+        while compiled code may be reading them. The splitter is not: a function of the user's may need that pickler.
+        """
+        state = {name: value for name, value in self.__dict__.items() if name != "splitter"}
         if self.model.device.type != "cpu":
             state = deepcopy(state)
             for model in _models_of(state):
                 model.to("cpu")
-        return {"state": state, "device": str(self.model.device)}
+        return {"state": pickle.dumps(state), "splitter": self.splitter, "device": str(self.model.device)}
 
     def __setstate__(self, stored: dict[str, Any]) -> None:
         """Take up the state of another extractor, on the same device; on the CPU where there is no such device."""
-        self.__dict__.update(stored["state"])
+        state = pickle.loads(stored["state"])
+        self.__dict__.update(state, splitter=stored["splitter"])
         device = torch.device(stored["device"])
         if device.type == "cuda" and (device.index or 0) < torch.cuda.device_count():
-            for model in _models_of(stored["state"]):
+            for model in _models_of(state):
                 model.to(device)
 
     def save(self, path: str | Path) -> None:
@@ -486,8 +492,8 @@ def find_model(name_or_path: str | Path) -> Path:
     near = get_close_matches(str(name_or_path).lower(), names, 1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise RelatumError(
-        f"{name_or_path or repr('')}: no such model{hint}; name a directory that relatum train has made, or one that comes "
-        f"with relatum: {known}"
+        f"{name_or_path or repr('')}: no such model{hint}; name a directory that relatum train has made, or one that "
+        f"comes with relatum: {known}"
     )
 
 
