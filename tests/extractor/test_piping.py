@@ -90,7 +90,7 @@ def test_batch_size_of_a_pipe_is_for_that_pipe_alone(extractor: Extractor) -> No
     for name in ("batch_size", "chunk"):
         for size in (0, "8", 2.5):
             with pytest.raises(ValueError, match=rf"^{name} .*at least 1, found {size!r}$"):
-                extractor.pipe(TEXTS, **{name: size})
+                extractor.pipe(TEXTS, **{name: size})  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("texts", "cure"), [("Mara", "; put it in []"), (b"Mara", ""), (None, ""), (3, "")])

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from itertools import chain
 from math import isqrt
-from numbers import Integral
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -99,8 +99,9 @@ class Extractor:
         function of your own needs it here: a function that a model's files name is never imported.
         """
         check_precision(precision)
-        if not isinstance(name_or_path, str | Path | Sequence) or isinstance(name_or_path, bytes | bytearray):
-            raise _not_a_name(name_or_path)
+        name: object = name_or_path
+        if isinstance(name, bytes | bytearray) or not isinstance(name, str | Path | Sequence):
+            raise _not_a_name(name)
         if not isinstance(name_or_path, str | Path):
             from relatum.extractor.ensemble import load_ensemble
 
@@ -447,9 +448,13 @@ def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
     return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
 
 
-def _check_count(name: str, what: str, number: object) -> None:
+def _check_count(name: str, what: str, number: int | None) -> None:
     """Refuse an argument of `pipe` that is no number from 1 on; None stands for the default."""
-    if number is not None and not (isinstance(number, Integral) and number >= 1):
+    try:
+        is_count = number is None or index(number) >= 1
+    except TypeError:  # a string or a float, for example
+        is_count = False
+    if not is_count:
         raise ValueError(f"{name} is the number of {what}; expected at least 1, found {number!r}")
 
 

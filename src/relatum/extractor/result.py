@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 from operator import itemgetter
 from typing import Any
 
@@ -172,7 +171,11 @@ class Extraction:
 
 def check_threshold(threshold: float) -> None:
     """Refuse a threshold that no score can be compared with."""
-    if not isinstance(threshold, Real) or not 0 <= threshold <= 1:
+    try:
+        is_score = 0 <= threshold <= 1
+    except TypeError:  # a string, for example
+        is_score = False
+    if not is_score:
         raise ValueError(f"threshold is {threshold!r}; expected a score from 0 to 1, such as 0.9")
 
 
