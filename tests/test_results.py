@@ -106,6 +106,23 @@ def test_accuracy_notes_say_what_is_in_the_files() -> None:
             assert row[column] == expected, (title, column)
 
 
+def per_100(model: str, task: str, threshold: str, data: str = "negative-test.json") -> float:
+    """How much a model finds in 100 sentences that state no adverse effect."""
+    rows = load("drugs-negatives.json")["rows"]
+    counted = next(row for row in rows if (row["model"], row["data"]) == (model, data))
+    return 100 * int(counted[task][threshold]) / int(counted["sentences"])
+
+
+def test_card_of_drugs_says_what_it_finds_where_there_is_nothing() -> None:
+    card = "src/relatum/pretrained/models/drugs/README.md"
+    rows = next(table for table in tables(card) if "entities before" in table[0])
+    for row, data in zip(rows, ("negative-test.json", "tests/prose/neutral.jsonl"), strict=True):
+        found = [
+            f"{per_100(m, task, '0.5', data):.1f}" for m in ("drugs", "before") for task in ("entities", "relations")
+        ]
+        assert list(row.values())[1:] == found
+
+
 def test_models_measured_again_have_the_scores_of_their_file() -> None:
     news = next(
         table for table in tables("docs/accuracy.md") if any("Re-DocRED" in "".join(row.values()) for row in table)
@@ -123,6 +140,9 @@ def test_models_measured_again_have_the_scores_of_their_file() -> None:
             for column in ("dev NER", "dev RE+", "ADE test NER", "ADE test RE+"):
                 part, _, task = column.removeprefix("ADE ").partition(" ")
                 assert row[column] == shown(again(section, part, TASKS[task])), (section, column)
+        name = {"drugs before": "before", "drugs-3 (shipped)": "drugs"}.get(model)
+        if name is not None:
+            assert row["relations per 100 negative sentences"] == f"{per_100(name, 'relations', 'none'):.1f}"
         _, (_, _, strict), _, neutral = prose[model]
         assert row["RE+ on today's prose"] == f"{strict:.1f}"
         assert row["entities per 100 neutral sentences"] == f"{neutral:.0f}"
