@@ -21,8 +21,11 @@ from relatum.config import (
     dump_config,
     list_keys,
     load_config,
+    load_record,
     trace_config,
 )
+from relatum.config.conditions import CONDITIONS, find_idle
+from relatum.config.keys import expected, fields
 from relatum.config.loading import load
 from relatum.config.sections import Section
 from relatum.config.toml import key_lines, to_toml
@@ -134,7 +137,8 @@ def test_only_encoders_of_hugging_face_are_tuned(kind: str) -> None:
 def test_only_encoders_of_hugging_face_read_context(kind: str) -> None:
     with pytest.raises(ConfigError, match=r'expected an encoder\.kind "huggingface", as encoder\.context is 7'):
         load_config(None, [f"encoder.kind={kind}", "encoder.context=7"])
-    assert load_config(None, [f"encoder.kind={kind}", "encoder.context=0"]).encoder.context == 0
+    with pytest.raises(ConfigError, match=r"expected no encoder\.context, which does nothing as encoder\.kind is"):
+        load_config(None, [f"encoder.kind={kind}", "encoder.context=0"])
     with pytest.raises(ConfigError, match="context"):
         load_config(None, ["encoder.context=-1"])
 
@@ -499,7 +503,11 @@ def test_dump_config_loads_back_to_an_equal_config(config: Config, comments: boo
 
 @given(CONFIGS)
 def test_override_of_every_key_gives_an_equal_config(config: Config) -> None:
-    overrides = [f"{key.name}={'unset' if key.value is None else to_toml(key.value)}" for key in list_keys(config)]
+    keys = list_keys(config)
+    idle = {name for name, _, _ in find_idle(config, [key.name for key in keys])}
+    overrides = [
+        f"{key.name}={'unset' if key.value is None else to_toml(key.value)}" for key in keys if key.name not in idle
+    ]
     assert load_config(None, overrides) == config
 
 
@@ -660,3 +668,46 @@ def test_width_of_the_table_must_be_divided_among_its_directions() -> None:
     with pytest.raises(ConfigError, match=r"table\.width \(65\) that the number of table\.directions \(2\) divides"):
         load_config(None, ["table.width=65"])
     assert load_config(None, ["table.width=65", "table.kind=cnn"]).table.width == 65
+
+
+@pytest.mark.parametrize(
+    ("overrides", "idle", "cure"),
+    [
+        (["table.kind=cnn", 'table.directions=["nw"]'], "table.directions", 'set table.kind to "md-gru"'),
+        (["table.kind=none", "table.width=64"], "table.width", 'set table.kind to "md-gru" or "cnn"'),
+        (["table.kernel_size=5"], "table.kernel_size", 'set table.kind to "cnn"'),
+        (["encoder.kind=elmo", "encoder.pooling=first"], "encoder.pooling", 'set encoder.kind to "huggingface"'),
+        (["encoder.kind=none", "encoder.lora_rank=4"], "encoder.lora_rank", 'set encoder.tuning to "lora"'),
+        (["encoder.mixing=learned", "encoder.n_layers=6"], "encoder.n_layers", 'set encoder.mixing to "mean"'),
+        (["training.schedule=linear", "training.decay_rate=0.1"], "training.decay_rate", "set training.schedule to"),
+        (["training.encoder_learning_rate=1e-4"], "training.encoder_learning_rate", "set encoder.tuning to"),
+    ],
+)
+def test_setting_that_does_nothing_is_refused_with_its_cure(overrides: list[str], idle: str, cure: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, overrides)
+    (line,) = str(caught.value).splitlines()
+    assert f"expected no {idle}, which does nothing" in line
+    assert f"leave it out ({idle}=unset), or {cure}" in line
+    load_config(None, [*overrides, f"{idle}=unset"])
+
+
+def test_dump_config_writes_keys_that_do_nothing_as_comments() -> None:
+    text = dump_config(load_config(None, ["table.kind=none"]), comments=False)
+    assert '# kernel_size = 3  (only if table.kind is "cnn")\n' in text
+    assert '# directions = ["nw", "se"]  (only if table.kind is "md-gru")\n' in text
+    assert load_text(text) == load_config(None, ["table.kind=none"])
+
+
+def test_settings_of_a_record_are_not_given_by_anybody() -> None:
+    config = load_config(None, ["table.kind=cnn"])
+    assert load_record(config.to_dict()) == config, "it names every key, table.directions too"
+
+
+def test_conditions_name_settings_and_values_that_there_are() -> None:
+    known = fields(Config)
+    for condition in CONDITIONS:
+        assert {*condition.names, condition.key} <= set(known)
+        assert {f'"{value}"' for value in condition.values} <= set(
+            re.findall(r'"[\w-]+"', expected(known[condition.key]))
+        )

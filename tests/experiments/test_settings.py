@@ -126,3 +126,12 @@ def test_overrides_mean_what_they_were_made_of(value: object) -> None:
     text = override("key", value).partition("=")[2]
     assert text != "unset"
     assert _parse(text) == (list(value) if isinstance(value, tuple) else value)
+
+
+def test_override_of_all_rows_is_left_out_where_it_does_nothing() -> None:
+    overrides = ["table.width=64", "training.seed=3"]
+    cnn = make_settings(Row("", ("ablations/cnn-3",), {}), CONLL04, overrides)
+    none = make_settings(Row("", ("ablations/without-table-encoder",), {}), CONLL04, overrides)
+    assert cnn.config.table.width == 64
+    assert (none.config.table.kind, none.config.table.width, none.config.training.seed) == ("none", None, 3)
+    assert none.overrides == ("training.seed=3",)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from relatum.config import Config
+from relatum.config import Config, without_idle
 from relatum.encoders.hashing import weights_hash
 from relatum.encoders.tuned import TunedEncoder
 from relatum.errors import RelatumError
@@ -60,7 +60,11 @@ def tiny_mpnet(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Pat
 
 @pytest.fixture
 def tuned(tiny: Callable[..., Config], tiny_bert: Path) -> Settings:
-    return lambda *overrides: tiny(*TUNED, f"encoder.name={tiny_bert}", *overrides)
+    def settings(*overrides: str) -> Config:
+        own = [f"encoder.name={tiny_bert}", *overrides]
+        return tiny(*without_idle(None, own, TUNED), *own)
+
+    return settings
 
 
 def run(start: Start, config: Config, path: Path) -> RunResult:

@@ -4,7 +4,15 @@
 """
 
 from relatum.config.keys import Key, list_keys
-from relatum.config.loading import EARLIER, RETIRED, OwnFunctionError, load_config, load_record, trace_config
+from relatum.config.loading import (
+    EARLIER,
+    RETIRED,
+    OwnFunctionError,
+    load_config,
+    load_record,
+    trace_config,
+    without_idle,
+)
 from relatum.config.sections import (
     CharactersConfig,
     Config,
@@ -49,4 +57,5 @@ __all__ = [
     "load_config",
     "load_record",
     "trace_config",
+    "without_idle",
 ]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from relatum.config.conditions import find_idle
 from relatum.config.keys import expected, fields
 from relatum.config.sections import Config, Section
 from relatum.config.sources import DIRECTIVES, Files, Setting, Source
@@ -86,14 +87,33 @@ def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> C
 
 def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S, dict[str, Setting]]:
     """As `trace_config`, for any tree of sections."""
+    config, settings, problems = _read(model, path, overrides)
+    if isinstance(config, Config):
+        problems += _idle_settings(config, settings)
+    if config is None or problems:
+        raise ConfigError("\n".join(dict.fromkeys(map(str, problems))))
+    return config, settings
+
+
+def without_idle(path: Path | None, own: Sequence[str], shared: Sequence[str]) -> list[str]:
+    """Leave out the shared overrides that do nothing beside a file and its own overrides.
+
+    They are shared with other files, where they may do something.
+    """
+    config, settings, _ = _read(Config, path, [*own, *shared])
+    idle = set() if config is None else {name for name, _, _ in find_idle(config, settings)}
+    return [one for one in shared if one.partition("=")[0].strip() not in idle]
+
+
+def _read(
+    model: type[S], path: Path | None, overrides: Sequence[str]
+) -> tuple[S | None, dict[str, Setting], list[Problem]]:
+    """Read a file and overrides; the config is None where their problems leave none."""
     problems: list[Problem] = []
     settings = {} if path is None else Files(model, problems).read(path)
     for override in overrides:
         _apply(override, settings, Source(model, problems))
-    config = _validate(model, settings, problems)
-    if config is None or problems:
-        raise ConfigError("\n".join(dict.fromkeys(map(str, problems))))
-    return config, settings
+    return _validate(model, settings, problems), settings, problems
 
 
 def _apply(override: str, settings: dict[str, Setting], source: Source) -> None:
@@ -148,6 +168,17 @@ def _validate(model: type[S], settings: Mapping[str, Setting], problems: list[Pr
     except ValidationError as error:
         problems += [_problem(model, settings, detail) for detail in error.errors()]
         return None
+
+
+def _idle_settings(config: Config, settings: Mapping[str, Setting]) -> list[Problem]:
+    """Report every setting that was given and cannot have an effect."""
+    problems = []
+    for name, condition, found in find_idle(config, settings):
+        setting = settings[name]
+        cure = f"leave it out ({name}=unset), or set {condition.key} to {condition.wanted}"
+        wanted = f"no {name}, which does nothing as {condition.key} is {show(found)}; {cure}"
+        problems.append(Problem(setting.source, show(setting.value), wanted, setting.line, field=name))
+    return problems
 
 
 def _frozen(value: object) -> object:

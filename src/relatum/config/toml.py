@@ -8,21 +8,25 @@ import textwrap
 from collections.abc import Mapping
 from itertools import groupby
 
+from relatum.config.conditions import Condition, find_idle
 from relatum.config.keys import Key, join, list_keys, sections
-from relatum.config.sections import Section
+from relatum.config.sections import Config, Section
 from relatum.errors import printable
 
 
 def dump_config(
     config: Section, comments: bool = True, origins: Mapping[str, str] | None = None, changed: bool = False
 ) -> str:
-    """The config as TOML that loads back to an equal one; an unset key is a comment.
+    """The config as TOML that loads back to an equal one; a key that is unset, or does nothing here, is a comment.
 
     `comments` adds what each key means and may be; `origins` says, by dotted name, where values come from; `changed`
     leaves out the defaults.
     """
     keys = [key for key in list_keys(config) if not changed or key.value != key.default]
     titles = {name: section.__doc__ or "" for name, section in sections(type(config)).items()}
+    idle = {}
+    if isinstance(config, Config):
+        idle = {name: condition for name, condition, _ in find_idle(config, [key.name for key in keys])}
     tables = []
     for table, group in groupby(keys, key=lambda key: key.name.rpartition(".")[0]):
         lines = []
@@ -31,7 +35,7 @@ def dump_config(
         for number, key in enumerate(group):
             if comments:
                 lines += [*([""] if number else []), *_comment(key.description), *_comment(key.expected)]
-            lines.append(_line(key, (origins or {}).get(key.name)))
+            lines.append(_line(key, (origins or {}).get(key.name), idle.get(key.name)))
         tables.append("\n".join(lines) + "\n")
     return ("\n\n" if comments else "\n").join(tables)
 
@@ -40,8 +44,10 @@ def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
-def _line(key: Key, origin: str | None) -> str:
+def _line(key: Key, origin: str | None, idle: Condition | None = None) -> str:
     name = key.name.rpartition(".")[2]
+    if idle is not None and key.value is not None:
+        return f"# {name} = {to_toml(key.value)}  (only if {idle.key} is {idle.wanted})"
     line = f"# {name} = (unset)" if key.value is None else f"{name} = {to_toml(key.value)}"
     if origin is None:
         return line

@@ -9,7 +9,7 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 
-from relatum.config import Config, load_config, trace_config
+from relatum.config import Config, load_config, trace_config, without_idle
 from relatum.config.toml import to_toml
 from relatum.encoders.resolve import expand_user
 from relatum.errors import RelatumError
@@ -46,7 +46,7 @@ def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Setting
     wanted = _effective([*changes, *row.settings])
     given = {change.partition("=")[0]: change for change in _changes(first)}
     own = [change for key, change in wanted.items() if given.get(key) != change]
-    every = (*own, *overrides)
+    every = (*own, *without_idle(file, own, overrides))
     return Settings(file, every, load_config(file, every))
 
 
