@@ -194,6 +194,43 @@ def test_read_takes_events_as_triggers_and_their_arguments_as_relations(tmp_path
     assert written_and_read(tmp_path / "again", document) == [document]
 
 
+def split_events() -> dict[str, str | bytes]:
+    """The events as BioNLP has them: names in one file, triggers and events in another."""
+    lines = EVENTS.splitlines(keepends=True)
+    names = [line for line in lines if "\tOrg " in line]
+    return {
+        "d.txt": TEXT,
+        "d.a1": "".join(names).removesuffix("\n"),
+        "d.a2": "".join(line for line in lines if line not in names),
+    }
+
+
+def test_read_takes_the_files_of_bionlp_together(tmp_path: Path) -> None:
+    assert FORMAT.recognise(folder(tmp_path / "parts", split_events()))
+    (document,), problems = read(tmp_path / "parts")
+    expected, _ = read_pair(tmp_path / "whole", TEXT, EVENTS)
+    assert set(ends(document)) == set(ends(expected))
+    assert set(document.annotation.entities) == set(expected.annotation.entities)
+    assert not problems.count
+    (without,), _ = read(tmp_path / "parts", WITHOUT_EVENTS)
+    assert without.annotation.relations == ()
+
+
+def test_read_reports_a_bad_line_with_the_file_it_stands_in(tmp_path: Path) -> None:
+    files = split_events() | {"d.rel": "R1\tOwns Arg1:T1 Arg2:T99\n"}
+    documents, problems = read(folder(tmp_path, files))
+    assert documents == []
+    assert str(problems.kept[0]).startswith(f"{tmp_path / 'd.rel'}:1, R1: found T99, which is not in this file")
+
+
+def test_read_says_that_parts_beside_an_ann_file_are_not_read(tmp_path: Path) -> None:
+    (document,), problems = read(folder(tmp_path, split_events() | {"d.ann": "T1\tOrg 0 4\tSony\n"}))
+    assert len(document.annotation.entities) == 1
+    assert problems.remarks == {"annotation in .a1 that is not read, since there is an .ann file": 1}
+    (document,), _ = read(folder(tmp_path / "b", {"d.txt": TEXT, "d.rel": "no annotation"}))
+    assert document.annotation.entities == ()
+
+
 def test_read_takes_relations_between_events_as_relations_between_triggers(tmp_path: Path) -> None:
     lines = f"R1\tNext_Operation Arg1:E1 Arg2:E2\nR2\tOwns Arg1:T1 Arg2:E1\n{EVENTS}"
     document, _ = read_pair(tmp_path, TEXT, lines)

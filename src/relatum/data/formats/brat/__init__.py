@@ -1,5 +1,7 @@
 """brat standoff: a folder of `.txt` files, each with its annotation in an `.ann` file beside it.
 
+Where there is no `.ann` file, the annotation is read from `.a1`, `.a2` and `.rel`, as BioNLP's shared tasks have it.
+
 A document's id is its path in the folder, without the suffix. What a file name cannot hold (and `%`) is written as
 `%XX`, and read back; so is a name that differs from another only in case.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,10 @@ from relatum.errors import Problem
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
 _LOOKED_AT = 10_000
-"""How many files of a folder are looked at to find one that ends in .ann."""
+"""How many files of a folder are looked at to find one that ends in .ann or .a1."""
+
+_PARTS = (".a1", ".a2", ".rel")
+"""Files that hold the annotation together where there is no .ann file, as in the shared tasks of BioNLP."""
 
 _ID = re.compile(r"[TRAME][0-9]+\S*")
 _NUMBER = re.compile(r"(?<=.)[0-9]+\Z")
@@ -34,7 +37,7 @@ _BLANKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", 
 
 def recognise(path: Path) -> bool:
     try:
-        return path.is_dir() and any(file.endswith(".ann") for file in islice(_files(path), _LOOKED_AT))
+        return path.is_dir() and any(file.endswith((".ann", ".a1")) for file in islice(_files(path), _LOOKED_AT))
     except OSError:
         return False
 
@@ -53,9 +56,9 @@ def read(path: Path, problems: Problems, *, with_events: bool) -> Iterator[Docum
         return
     seen: dict[str, str] = {}
     files = set(_files(path))
-    names = {file[:-4] for file in files if file.endswith((".txt", ".ann"))}
+    names = {file.rpartition(".")[0] for file in files if file.endswith((".txt", ".ann", ".a1"))}
     for name in sorted(names, key=natural_order):
-        document = _read_document(path, name, f"{name}.metadata.json" in files, problems, with_events)
+        document = _read_document(path, name, files, problems, with_events)
         if document is None:
             continue
         first = seen.setdefault(document.id, name)
@@ -67,9 +70,12 @@ def read(path: Path, problems: Problems, *, with_events: bool) -> Iterator[Docum
 
 
 def _read_document(
-    folder: Path, name: str, has_metadata: bool, problems: Problems, with_events: bool
+    folder: Path, name: str, files: Collection[str], problems: Problems, with_events: bool
 ) -> Document | None:
-    txt, ann, extra = (folder / f"{name}{suffix}" for suffix in (".txt", ".ann", ".metadata.json"))
+    in_parts = f"{name}.a1" in files and f"{name}.ann" not in files
+    suffixes = [suffix for suffix in _PARTS if f"{name}{suffix}" in files] if in_parts else [".ann"]
+    annotations = [folder / f"{name}{suffix}" for suffix in suffixes]
+    txt, ann, extra = folder / f"{name}.txt", annotations[0], folder / f"{name}.metadata.json"
     if not is_unicode(name) or name.endswith("/") or not name:
         path = os.fsencode(txt).decode(errors="replace")
         problems.add(Problem(path, "a file name that cannot be an id", "a name in UTF-8 before the suffix"))
@@ -79,21 +85,28 @@ def _read_document(
             problems.add(Problem(str(ann), "no text file beside it", f"its text in {txt.name}"))
             return None
         annotated = ann.is_file()
-        text, lines = read_text(txt, problems), read_text(ann, problems) if annotated else ""
-        metadata = _read_metadata(extra, problems) if has_metadata else {}
+        text = read_text(txt, problems)
+        contents = [read_text(path, problems) for path in annotations] if annotated else [""]
+        metadata = _read_metadata(extra, problems) if f"{name}.metadata.json" in files else {}
         has_mark = txt.read_bytes().startswith(codecs.BOM_UTF8)
     except OSError as error:
         problems.add(Problem(str(error.filename or txt), error.strerror or str(error), "a file that can be read"))
         return None
-    if text is None or lines is None or metadata is None:
+    if text is None or None in contents or metadata is None:
         return None
-    reading = _best_reading(text, has_mark, lines, with_events)
+    lines = [content.split("\n") for content in contents if content is not None]
+    reading = _best_reading(text, has_mark, list(chain.from_iterable(lines)), with_events)
     if reading.bad:
-        lines_of_bad = sorted(reading.bad.items())
-        problems.add(*(Problem(str(ann), bad.found, bad.expected, line, field=bad.field) for line, bad in lines_of_bad))
+        places = [
+            (str(path), line) for path, own in zip(annotations, lines, strict=True) for line, _ in enumerate(own, 1)
+        ]
+        bad_lines = [(*places[number - 1], bad) for number, bad in sorted(reading.bad.items())]
+        problems.add(*(Problem(path, bad.found, bad.expected, line, field=bad.field) for path, line, bad in bad_lines))
         return None
     if not annotated:
         problems.remark("text without an .ann file, read as a document without annotation", str(txt))
+    if f"{name}.a1" in files and not in_parts:
+        problems.remark("annotation in .a1 that is not read, since there is an .ann file", str(ann))
     for remark, times in reading.remarks().items():
         problems.remark(remark, str(ann), times)
     return reading.document(id_of(name), metadata)
@@ -112,12 +125,12 @@ def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
         return None
 
 
-def _best_reading(text: str, has_mark: bool, lines: str, with_events: bool) -> _Reading:
+def _best_reading(text: str, has_mark: bool, lines: Sequence[str], with_events: bool) -> _Reading:
     """The annotation with its offsets counted so that the mentions' texts fit; the plain count where none does so.
 
     Tools that read text with universal newlines count CRLF as one character, and brat counts a byte-order mark.
     """
-    numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(lines.split("\n"), 1) if line.strip()]
+    numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(lines, 1) if line.strip()]
     order = {"T": 0, "E": 1, "R": 2}  # mentions, events and relations before what hangs on them
     numbered.sort(key=lambda item: 3 if is_kept(item[1], with_events) else order.get(item[1][0], 3))
     texts = [text, text.replace("\r\n", "\n")] if "\r\n" in text else [text]
