@@ -98,3 +98,16 @@ def test_python_page_has_every_public_name() -> None:
 def test_site_has_every_page() -> None:
     listed = re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.usefixtures("workplace")
+def test_readme_shows_what_its_first_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = ROOT / "README.md"
+    exec(compile(blocks(readme, "python")[0], str(readme), "exec"), {})
+    printed, shown = (
+        [line.split(" | ") for line in text.splitlines()]
+        for text in (capsys.readouterr().out, blocks(readme, "text")[0])
+    )
+    assert [line[:3] for line in printed] == [line[:3] for line in shown]
+    for line, expected in zip(printed, shown, strict=True):
+        assert float(line[3]) == pytest.approx(float(expected[3]), abs=0.02), "machines differ in the last digits"
