@@ -174,7 +174,7 @@ def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:
     assert "give the number of a TABLE" in run().stderr
     with pytest.raises(RelatumError, match="there is no Table 7 to make"):
         run("7", *given)
-    with pytest.raises(RelatumError, match="no such file; name a JSON file"):
+    with pytest.raises(RelatumError, match="No such file or directory; name a JSON file"):
         run("--render", tmp_path / "none.json")
     (tmp_path / "other.json").write_text('{"rows": []}')
     with pytest.raises(RelatumError, match="not the record of a table"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -272,6 +273,12 @@ def test_load_lists_refuses_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
     with pytest.raises(RelatumError) as caught:
         load_lists(path, DOCUMENTS)
     assert str(caught.value).startswith(f"{path}: not valid UTF-8")
+
+
+def test_load_lists_refuses_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lists.json")
+    with pytest.raises(RelatumError, match=r"lists\.json: found a pipe, a device or a socket, expected a file"):
+        load_lists(tmp_path / "lists.json", DOCUMENTS)
 
 
 def test_load_lists_refuses_a_list_in_a_folder_that_is_not_utf_8(tmp_path: Path) -> None:

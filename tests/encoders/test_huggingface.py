@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -493,3 +494,15 @@ def test_sentence_that_is_too_long_is_refused_with_context_too(make_model: MakeM
     encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=20))
     with pytest.raises(RelatumError, match=r"a sentence of 23 pieces is longer than the encoder can read \(22\)"):
         encoder.encode([["a"] * 23], [Context(("a",), ("b",))])
+
+
+def test_words_are_cut_by_a_child_that_was_forked_while_one_was_remembered(make_model: Callable[..., Path]) -> None:
+    tokenizer = PieceTokenizer.load(make_model("bert"))
+    expected = PieceTokenizer.load(make_model("bert")).cut("abc")
+    tokenizer._lock.acquire()  # as by a thread that the child does not have
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(tokenizer.cut, "abc")
+        try:
+            assert waiting.result(timeout=10) == expected
+        finally:
+            tokenizer._lock.release()

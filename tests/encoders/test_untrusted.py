@@ -262,3 +262,11 @@ def test_tokenizer_that_cannot_cut_a_word_is_refused(copy: Callable[[str], Path]
     edit(folder / "tokenizer.json", post_processor={**processor, "special_tokens": {}})
     with pytest.raises(RelatumError, match="the tokenizer cannot be read"):
         read(folder)
+
+
+def test_tokenizer_with_a_huge_piece_number_is_refused(copy: Callable[[str], Path]) -> None:
+    folder = copy("bert")
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    edit(folder / "tokenizer.json", model={**model, "vocab": {**model["vocab"], "far": 10**9}})
+    with pytest.raises(RelatumError, match="found the piece number 1000000000, expected at most 16,777,216"):
+        read(folder)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,22 @@ def test_word_vectors_may_be_compressed(tmp_path: Path) -> None:
     path = tmp_path / "v.txt.gz"
     path.write_bytes(gzip.compress(_LINES.encode()))
     assert read_word_vectors(path).words == ("the", ",", "The")
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.txt.gz"])
+def test_word_vectors_without_line_ends_do_not_fill_the_memory(tmp_path: Path, name: str) -> None:
+    content = _LINES.encode() + b"0 " * 2**20
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(DataError, match=f"{name}:4: found a line of 262,144 bytes or more"):
+        read_word_vectors(tmp_path / name)
+
+
+@pytest.mark.parametrize("device", [False, True], ids=["pipe", "device"])
+def test_word_vectors_that_never_end_are_an_error(tmp_path: Path, device: bool) -> None:
+    path = tmp_path / "v.txt"
+    path.symlink_to("/dev/zero") if device else os.mkfifo(path)
+    with pytest.raises(DataError, match=r"v\.txt: found a pipe, a device or a socket, expected a file"):
+        read_word_vectors(path)
 
 
 def test_word_vectors_cut_short_in_compression_are_an_error(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from relatum import strict_json
 from relatum.data.formats.base import natural_order
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
+from relatum.files import read_bytes
 from relatum.types import Document
 
 _PARTS = ("train", "dev", "test")
@@ -226,7 +227,7 @@ def _ids(path: Path) -> list[object]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RelatumError(f"{path}: not valid UTF-8 at byte {error.start}; save it as UTF-8") from None
 

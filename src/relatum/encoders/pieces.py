@@ -22,6 +22,8 @@ CACHE_BYTES = 16 * 2**20
 """The most memory for words that come again and their pieces: room for some 80,000 ordinary words."""
 _PIECE_BYTES = 32
 """Of the number of a piece in memory."""
+_HIGHEST = 2**24
+"""The highest number of a piece that is believed."""
 
 CODE_CURE = (
     "this encoder brings Python code of its own (auto_map in its JSON files), and relatum never runs code that comes "
@@ -47,6 +49,9 @@ class PieceTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self._where = where
+        highest = max(tokenizer.get_vocab().values(), default=0)
+        if highest > _HIGHEST:  # the library makes room for all numbers below it
+            raise RelatumError(f"found the piece number {highest}, expected at most {_HIGHEST:,}")
         self._space = " " if _marks_spaces(json.loads(tokenizer.to_str()).get("pre_tokenizer")) else ""
         self.prefix, self.suffix = self._specials()
         self._unknown = self._unknown_piece()
@@ -85,14 +90,20 @@ class PieceTokenizer:
         pieces = self._cuts.get(word)
         if pieces is None:
             pieces = self._cut(word)
-            n_bytes = getsizeof(word) + getsizeof(pieces) + _PIECE_BYTES * len(pieces)
-            with self._lock:
-                if self.n_cached_bytes + n_bytes > CACHE_BYTES:
-                    self._forget()
-                if n_bytes <= CACHE_BYTES:
-                    self._cuts[word] = pieces
-                    self.n_cached_bytes += n_bytes
+            if self._lock.acquire(blocking=False):  # in a forked child it may be locked for ever
+                try:
+                    self._remember(word, pieces)
+                finally:
+                    self._lock.release()
         return pieces
+
+    def _remember(self, word: str, pieces: tuple[int, ...]) -> None:
+        n_bytes = getsizeof(word) + getsizeof(pieces) + _PIECE_BYTES * len(pieces)
+        if self.n_cached_bytes + n_bytes > CACHE_BYTES:
+            self._forget()
+        if n_bytes <= CACHE_BYTES:
+            self._cuts[word] = pieces
+            self.n_cached_bytes += n_bytes
 
     def _forget(self) -> None:
         self._cuts: dict[str, tuple[int, ...]] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import warnings
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from io import BufferedIOBase
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from relatum.errors import SHOWN, DataError, Problem
+from relatum.errors import SHOWN, DataError, Problem, RelatumError
+from relatum.files import open_file
 
 _CHUNK = 2048
 """Lines parsed at a time: enough for numpy to be fast, few enough to look at one by one when a number is bad."""
+
+_LONGEST = 2**18
+"""The most bytes of a line, so that a file without line ends does not fill the memory."""
 
 _Numbers = npt.NDArray[np.float32]
 _Line = tuple[int, bytes]
@@ -45,9 +50,9 @@ def read_word_vectors(path: Path, only: Collection[str] | None = None) -> WordVe
     """
     reader = _Reader(path, None if only is None else frozenset(only))
     try:
-        with path.open("rb") as raw:
+        with open_file(path) as raw:
             reader.read(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, RelatumError) as error:
         what = f"a file that cannot be read ({error})"
         raise DataError([Problem(str(path), what, "a text file of word vectors")]) from error
     return reader.result()
@@ -65,8 +70,8 @@ class _Reader:
         self._problems: list[Problem] = []
         self._n_problems = 0
 
-    def read(self, file: Iterable[bytes]) -> None:
-        lines = enumerate((line.rstrip(b" \r\n") for line in file), start=1)
+    def read(self, file: BufferedIOBase) -> None:
+        lines = enumerate(self._lines(file), start=1)
         start = list(islice(lines, 2))
         if not start:
             self._add(1, "an empty file", "a word and its numbers in each line")
@@ -81,6 +86,16 @@ class _Reader:
         self._read_chunk(start)
         while chunk := list(islice(lines, _CHUNK)):
             self._read_chunk(chunk)
+
+    def _lines(self, file: BufferedIOBase) -> Iterator[bytes]:
+        for number in count(1):
+            line = file.readline(_LONGEST)
+            if len(line) == _LONGEST:
+                self._add(number, f"a line of {_LONGEST:,} bytes or more", "a word and its numbers in each line")
+                return
+            if not line:
+                return
+            yield line.rstrip(b" \r\n")
 
     def result(self) -> WordVectors:
         if self._problems:

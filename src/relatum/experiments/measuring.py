@@ -11,6 +11,7 @@ from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 from relatum.experiments.planning import PlannedRow
 from relatum.experiments.tables import Column
+from relatum.files import read_json
 from relatum.training.folder import RunFolder
 from relatum.training.runs.plan import PlannedRun
 from relatum.training.runs.summary import read_result
@@ -86,7 +87,9 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RelatumError(f"{path}: not scores: {error}; remove the file, and make the table again") from None
+        found = read_json(path)
+        if not isinstance(found, dict):
+            raise RelatumError(f"{path}: found {type(found).__name__}, expected scores")
+    except RelatumError as error:
+        raise RelatumError(f"{error}; remove the file, and make the table again") from None
     return found

@@ -26,6 +26,7 @@ from relatum.errors import RelatumError
 from relatum.experiments.corpora import CORPORA, Located
 from relatum.experiments.identity import as_older, settings_hash, settings_record
 from relatum.experiments.selection import Chosen, Request
+from relatum.files import read_json
 from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
 from relatum.training.setup import with_absolute_paths
@@ -178,9 +179,10 @@ def write_plans(rows: Sequence[PlannedRow]) -> None:
 def stored_settings(path: Path) -> dict[str, Any] | None:
     """The settings of a plan as they were written, by whatever version; None where there are none to read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["config"]
-    except (OSError, ValueError, KeyError, TypeError):
+        plan = read_json(path)
+    except RelatumError:
         return None
+    found = plan.get("config") if isinstance(plan, dict) else None
     return found if isinstance(found, dict) else None
 
 

@@ -18,6 +18,7 @@ from relatum.experiments.planning import PlannedRow
 from relatum.experiments.running import Outcome
 from relatum.experiments.selection import Chosen, Request
 from relatum.experiments.tables import COLUMNS, Column, Table
+from relatum.files import read_json
 from relatum.training.runs.plan import PlannedRun
 from relatum.training.runs.summary import Spread, read_result
 
@@ -198,11 +199,9 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 def read_record(path: Path) -> dict[str, Any]:
     """A record that was written before."""
     try:
-        record: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RelatumError(f"{path}: no such file; name a JSON file that relatum reproduce wrote") from None
-    except ValueError as error:
-        raise RelatumError(f"{path}: not valid JSON: {error}; name a file that relatum reproduce wrote") from None
+        record: Any = read_json(path)
+    except RelatumError as error:
+        raise RelatumError(f"{error}; name a JSON file that relatum reproduce wrote") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise RelatumError(f'{path}: not the record of a table: expected "format": "{FORMAT}", as reproduce writes it')
     unknown = [key for key in record["columns"] if key not in COLUMNS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -242,6 +243,13 @@ def test_search_refuses_a_folder_with_other_data_or_settings(
     path = made.best_settings.parent / "tune.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "…"}))
     with pytest.raises(RelatumError, match="with other data"):
+        search()
+    path.write_text("[" * 100_000)
+    with pytest.raises(RelatumError, match=r"tune.json: not valid JSON: .*; name a new folder"):
+        search()
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RelatumError, match=r"tune.json: found a pipe"):
         search()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from relatum.encoders.fetching.fetch import encoder_folder
 from relatum.encoders.hashing import encoder_weights
 from relatum.encoders.resolve import SHIPPED, cache_folder
 from relatum.errors import RelatumError
+from relatum.files import read_json
 
 _LICENCE = re.compile(r"\*\*Licence:\*\* ([^,\n]+)")
 
@@ -123,7 +123,7 @@ def _number(config: dict[str, Any], *keys: str) -> int | None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(path)
+    except RelatumError:
         return {}
     return content if isinstance(content, dict) else {}

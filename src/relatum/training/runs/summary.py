@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from relatum.errors import RelatumError, printable
 from relatum.evaluation.ceiling import is_limited_record
 from relatum.evaluation.matching import TASKS
+from relatum.files import read_json
 from relatum.training.folder import resume_command
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
 
@@ -59,15 +59,16 @@ def read_result(path: Path) -> dict[str, Any]:
     """The `result.json` of a run."""
     cure = f"remove it, and have it written again by {resume_command(path.parent)}"
     try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RelatumError(f"{path}: not the result of a run: {error}; {cure}") from None
+        record: Any = read_json(path)
+    except RelatumError as error:
+        raise RelatumError(f"{error}; it is not the result of a run: {cure}") from None
     try:
         scores_of(record)
         _ = record["seed"], record["data"]["sha256"], record["data"]["path"], record["config"]["evaluation"]
     except (KeyError, TypeError):
         raise RelatumError(f"{path}: not the result of a run of this version; {cure}") from None
-    return record
+    found: dict[str, Any] = record
+    return found
 
 
 def scores_of(result: Mapping[str, Any]) -> dict[Key, float]:

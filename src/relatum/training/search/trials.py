@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from relatum.config import dump_config
 from relatum.data.atomic import remove_drafts, replacing_file
 from relatum.errors import NoSpaceError, RelatumError
+from relatum.files import read_json
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.search.space import Value, apply, make_space
 
@@ -167,9 +168,9 @@ class Search:
                 draft.write_text(json.dumps(mine, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
             return
         try:
-            theirs = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise RelatumError(f"{path}: not valid JSON: {error}; name a new folder with --out") from None
+            theirs = read_json(path)
+        except RelatumError as error:
+            raise RelatumError(f"{error}; name a new folder with --out") from None
         for key, what in (("data", "other data"), ("config", "other settings"), ("space", "another space")):
             if not isinstance(theirs, dict) or theirs.get(key) != mine[key]:
                 raise RelatumError(f"{self._folder}: a search was started here with {what}; name a new folder")
