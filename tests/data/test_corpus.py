@@ -140,7 +140,7 @@ def test_open_corpus_says_which_files_it_left_aside_and_why(tmp_path: Path) -> N
     assert [part.name for part in corpus.parts] == ["train"]
     assert dict(corpus.skipped) == {
         "README.md": "not annotated data in a known format",
-        "empty.json": "not annotated data in a known format",
+        "empty.json": "in no format that can be guessed (none of its first records is a JSON object that can be read)",
         "folds.json": "lists of records for 10 folds, to be used with relatum split --lists",
         "schema.json": "a file of labels",
         "split.json": "lists of records",
@@ -209,10 +209,19 @@ def test_open_corpus_says_which_keys_it_saw_and_which_formats_are_near(
         with pytest.raises(FormatError) as caught:
             open_corpus(path)
         assert "in no format that can be guessed (its records have the keys " in str(caught.value)
+        assert str(caught.value).endswith(f"name its format with --from: {', '.join(FORMATS)}")
         assert message.partition("; name")[0] in str(caught.value)
         assert "--from" in str(caught.value)
     with pytest.raises(FormatError, match="name its format with --from: jsonl, spert, "):
         open_corpus(tmp_path / "data.jsonl")
+
+
+@pytest.mark.parametrize("content", ['{"text": "Rome"', "[]", "42", '["Rome"]', "text,label"])
+def test_open_corpus_says_that_a_json_file_has_no_object(tmp_path: Path, content: str) -> None:
+    _fill(tmp_path, data__json=content)
+    for path in (tmp_path / "data.json", tmp_path):
+        with pytest.raises(FormatError, match="none of its first records is a JSON object that can be read"):
+            open_corpus(path)
 
 
 def test_open_corpus_names_a_path_that_does_not_exist(tmp_path: Path) -> None:

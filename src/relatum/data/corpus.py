@@ -81,7 +81,8 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
     if not files:
         seen = "".join(f"; {name}: {reason}" for name, reason in skipped[:_SHOWN])
         raise FormatError(
-            f"{path}: no annotated data found in this folder; name the format with --from if there is{seen}"
+            f"{path}: no annotated data found in this folder{seen}; if there is some, name its format with --from: "
+            f"{', '.join(FORMATS)}"
         )
     by_stem = len({file.stem for file, _ in files}) == len(files)
     parts = [Part(_readable(file.stem if by_stem else file.name), file, found) for file, found in files]
@@ -107,10 +108,11 @@ def _guess_file(path: Path) -> Format:
 
 
 def _unknown_keys(path: Path) -> str | None:
-    """The keys of JSON records that no format has, and the formats that come nearest; None where it has no records."""
+    """The keys of JSON records that no format has, and the formats that come nearest; None if the file is not JSON."""
     record = next((one for one in first_records(path) if isinstance(one, dict)), None)
     if record is None:
-        return None
+        unread = "in no format that can be guessed (none of its first records is a JSON object that can be read)"
+        return unread if path.suffix in (".json", ".jsonl", ".ndjson") else None
     keys = ", ".join(map(show, islice(record, _SHOWN))) or "none"
     near = "; ".join(f"{format.name} ({', '.join(format.record_keys)})" for format in nearest_formats(record))
     nearest = f"; nearest are {near}" if near else ""
