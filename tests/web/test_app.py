@@ -128,6 +128,7 @@ def test_extract_counts_characters_in_any_script(client: TestClient, extractor: 
             b'{"text": "a", "secret": 1, "more": 2}',
             "body: found a key that is not known; expected text, texts, model, threshold",
         ),
+        (b'{"text": "secret", "text": "a"}', 'body: the key "text" stands twice in one object; remove one'),
         (b"[" * 1500, "body: "),
         (b'{"text": "a", "threshold": ' + b"9" * 1500 + b"}", "threshold: "),
     ],

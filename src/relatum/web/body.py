@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
+from relatum import strict_json
 from relatum.web.limits import Limits, Refusal
 
 M = TypeVar("M", bound=BaseModel)
@@ -26,11 +27,15 @@ async def read_message(request: Request, kind: type[M], limits: Limits) -> M:
     try:
         async with asyncio.timeout(limits.max_seconds):
             body = await _read(request, limits.max_bytes)
-        return kind.model_validate_json(body)
+        message = kind.model_validate_json(body)
+        strict_json.loads(body.decode())  # of two values under one key, the one above keeps the last without a word
     except TimeoutError:
         raise Refusal("too_slow", f"body: not all of it has come in {limits.max_seconds:g} s; send it faster") from None
     except ValidationError as error:
         raise Refusal("invalid", "; ".join(dict.fromkeys(_describe(error, kind)))) from None
+    except ValueError as error:  # the key is one of the message's own: others have been refused
+        raise Refusal("invalid", f"body: {error}") from None
+    return message
 
 
 def _describe(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
