@@ -98,7 +98,7 @@ class SequenceLayer(nn.Module):
         return self.feedforward_norm(middle + self.feedforward(middle)), weights
 
     def packed(self) -> PackedSequenceLayer | None:
-        """The layer for compiled code; None where there is none for its form, or for its type of numbers."""
+        """Return the layer packed for compiled code; None if compiled code does not support its form or its dtype."""
         scores, types = self.attention.scores, {parameter.dtype for parameter in self.parameters()}
         if not isinstance(scores, TableGuidedScores) or types != {torch.float32}:
             return None

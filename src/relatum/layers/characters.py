@@ -26,14 +26,18 @@ class Spelling:
     characters: Tensor
     """(characters of all words): indices."""
     n_words: Tensor
-    """(characters of the longest word): how many words have one more. It stays on the CPU: to read it from a GPU would
-    make every step wait."""
+    """(characters of the longest word): at each position, the number of words that have a character there. It stays on
+    the CPU: to read it from a GPU would make every step wait."""
     places: Tensor
-    """(batch, words): which word stands there, from 1 on; 0 where there is none."""
+    """(batch, words): the number of the word at each position, from 1 on; 0 for padding."""
 
     @classmethod
     def pack(cls, characters: Tensor, lengths: Tensor, places: Tensor) -> Spelling:
-        """From words one after the other, with their lengths, of which none is 0; places count words from 1 on."""
+        """Pack the characters of words.
+
+        `characters` holds the words one after the other, and `lengths` their lengths, none of which is 0. `places`
+        counts words from 1 on.
+        """
         # With numpy: these are twenty small steps, each of which takes torch several times as long.
         n_characters = lengths.numpy()
         order = np.argsort(-n_characters, kind="stable")
@@ -57,15 +61,15 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class PaddedSpelling:
-    """The characters of each word in each place, with padding behind them.
+    """The characters of the word at each position, with padding behind them.
 
-    Its shapes say nothing about the words, and the CPU reads none of it: that is what a recorded step needs.
+    The shapes do not depend on the words, and the CPU reads none of the values, as a step in a CUDA graph needs it.
     """
 
     characters: Tensor
     """(characters, batch, words): indices, 0 behind the last one of a word."""
     lengths: Tensor
-    """(batch, words): how many characters a word has; 0 where there is none."""
+    """(batch, words): the number of characters of each word; 0 where there is no word."""
 
     def to(self, device: torch.device | str) -> PaddedSpelling:
         return PaddedSpelling(self.characters.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
@@ -84,7 +88,7 @@ class CharacterLSTM(nn.Module):
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """All that vectors depend on, but for the characters."""
+        """All weights that the vectors of words depend on."""
         both = self.embedding._parameters, self.lstm._parameters  # at a tenth of the cost of `parameters()`
         return tuple(weight for part in both for weight in part.values() if weight is not None)
 
@@ -100,18 +104,21 @@ class CharacterLSTM(nn.Module):
         return nn.functional.embedding(spelling.places, vectors)
 
     def packed(self) -> PackedCharacters | None:
-        """For compiled code, which reads words as they are; None where it cannot be, or is not wanted."""
+        """Return the LSTM packed for compiled code, which takes words unsorted and unpadded.
+
+        None in training, in other precisions than float32, and if compiled code is not wanted.
+        """
         weight = self.embedding.weight
         if self.training or weight.dtype != torch.float32 or not is_wanted(weight):
             return None
         return self._packing.find(self, lambda: PackedCharacters(weight, self.lstm.all_weights))
 
     def _read_padded(self, spelling: PaddedSpelling) -> Tensor:
-        """Every word is read twice: with the padding behind it, and with the padding before it.
+        """Read every word twice: with the padding behind the word, and with the padding before it.
 
-        From the first reading comes the state of the direction that goes forwards, from the second that of the other.
-        Neither has met any padding. The other two are thrown away; two calls without them would take longer, and would
-        need the weights of one direction in one piece.
+        The first reading gives the last state of the forward direction, the second the last state of the backward
+        direction; neither state has met any padding. The other two states are thrown away. Two calls of one direction
+        each would take longer, and would need the weights of that direction in one piece.
         """
         lengths = spelling.lengths.flatten()
         n_steps, n_words = len(spelling.characters), len(lengths)
@@ -130,10 +137,10 @@ class CharacterLSTM(nn.Module):
         return vectors.view(*spelling.lengths.shape, -1)
 
     def _embed(self, characters: Tensor) -> Tensor:
-        """As the embedding does it, but for the gradient of padding.
+        """Embed characters as `embedding` does, but spread padding over many rows of zeros.
 
-        On a GPU, the gradients of a character are added up one after the other, and of padding there is more than of
-        all characters together. So it gets many rows of zeros.
+        On a GPU, the gradients of a character are added up one after the other, and there is more padding than there
+        are characters, so that a single row of padding would make the backward pass slow.
         """
         weight = self.embedding.weight
         shares = torch.arange(characters.numel(), device=weight.device).view_as(characters) % _SHARES

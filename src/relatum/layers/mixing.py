@@ -1,4 +1,4 @@
-"""One vector of several: what the layers of an encoder say, in learned shares."""
+"""The vector of a word as a learned weighted sum of an encoder's layers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 class LayerMixing(nn.Module):
-    """A scale times the sum of the layers, weighted by a softmax over them; at first their mean.
+    """A learned scale times the sum of the layers, weighted by a softmax over learned shares; at first their mean.
 
-    It reads all layers side by side, (…, layers × width), and answers (…, width).
+    It reads all layers side by side, (…, layers × width), and returns (…, width).
     """
 
     def __init__(self, n_layers: int) -> None:

@@ -12,21 +12,21 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Where the words and the cells of sentences stand in a batch that is padded to `n_words`.
+    """The positions of the words and the cells of sentences in a batch that is padded to `n_words`.
 
-    They are counted from 1 on, one sentence after the other and row by row, and 0 is where there is none.
+    Words are numbered from 1 on, one sentence after the other; cells likewise, row by row. 0 is padding.
     """
 
     mask: Tensor
     """(batch, words), true where there is a word."""
     words: Tensor
-    """(batch, words)"""
+    """(batch, words): the number of the word at each position."""
     cells: Tensor
-    """(batch, words, words)"""
+    """(batch, words, words): the number of the cell at each position."""
 
     @classmethod
     def make(cls, table: Tensor, n_words: int) -> Padding:
-        """From what `measure` says, wherever that is by now."""
+        """Make the padding from the result of `measure` as a tensor, on the device of that tensor."""
         lengths, words, cells = table.unsqueeze(-1)
         places = torch.arange(n_words, device=table.device)
         mask = places < lengths
@@ -40,23 +40,23 @@ class Padding:
         return cls.make(torch.tensor(measure(lengths), device=device), n_words)
 
     def pad_words(self, sentences: Sequence[Tensor], fill: float = 0) -> Tensor:
-        """(batch, words, …) of tensors (words, …)."""
+        """Pad tensors (words, …), one for each sentence, to one tensor (batch, words, …)."""
         return _gather(sentences, self.words, fill)
 
     def pad_cells(self, tables: Sequence[Tensor], fill: float = 0) -> Tensor:
-        """(batch, words, words, …) of tensors (words, words, …)."""
+        """Pad tensors (words, words, …), one for each sentence, to one tensor (batch, words, words, …)."""
         return _gather([table.flatten(0, 1) for table in tables], self.cells, fill)
 
 
 def measure(lengths: Sequence[int]) -> list[list[int]]:
-    """The lengths of sentences, and the numbers of their first words and of their first cells."""
+    """Return the lengths of the sentences, the number of each sentence's first word and of its first cell."""
     words = accumulate(lengths[:-1], initial=1)
     cells = accumulate((length**2 for length in lengths[:-1]), initial=1)
     return [list(lengths), list(words), list(cells)]
 
 
 def _gather(parts: Sequence[Tensor], places: Tensor, fill: float) -> Tensor:
-    """What stands at the places of the parts one after the other."""
+    """Return the rows at the given places of the concatenated parts, counted from 1; `fill` at place 0."""
     nothing = parts[0].new_full((1, *parts[0].shape[1:]), fill)
     found = torch.cat((nothing, *parts)).index_select(0, places.flatten())
     return found.view(*places.shape, *found.shape[1:])

@@ -34,9 +34,9 @@ class Pairing(nn.Module):
         self._packing: Packing[PackedPairing] = Packing()
 
     def forward(self, sequence: Tensor, attention_maps: Tensor | None, mask: Tensor | None = None) -> Tensor:
-        """(batch, words, width) to (batch, words, words, table width).
+        """Map a sequence (batch, words, width) to a table (batch, words, words, table width).
 
-        Where there is no word, cells may have any finite value; with a mask, some need not be computed.
+        Cells of padding may have any finite value; with a mask, some of them need not be computed.
         """
         if attention_maps is not None and mask is not None and is_wanted(sequence):
             packed = self.packed()
@@ -57,7 +57,7 @@ class Pairing(nn.Module):
         return _pair(rows, columns)
 
     def packed(self) -> PackedPairing | None:
-        """Both steps for compiled code; None where there is none for this form, or for its type of numbers."""
+        """Return both steps packed for compiled code; None if compiled code does not support this form or its dtype."""
         weight, second = self.first.weight, self.second
         if second is None or weight.dtype not in TABLE_DTYPES or product_dtype(weight) != weight.dtype:
             return None
@@ -70,7 +70,7 @@ def _pair(rows: Tensor, columns: Tensor) -> Tensor:
 
 
 class _Join(torch.autograd.Function):
-    """The second step; pairs are made again in the backward pass, from words, instead of being kept."""
+    """The second step; the backward pass computes the pairs again from the words, so that they need not be kept."""
 
     @staticmethod
     def forward(

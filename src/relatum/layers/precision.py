@@ -1,6 +1,6 @@
-"""What is computed in half precision where autocast is on: products over tables, and nothing else.
+"""The precision of computations under autocast: only products over tables are computed in half precision.
 
-Tables are where the time and the memory are. The sequence has few rows, and casting its parts back and forth would take
+Tables take most of the time and the memory. The sequence has few rows, and casting its parts back and forth would take
 longer than computing with them.
 """
 
@@ -13,21 +13,21 @@ from torch import Tensor
 
 
 def product_dtype(parameter: Tensor) -> torch.dtype:
-    """The precision of products over tables: autocast's where it is on, or that of the parameters."""
+    """Return the precision of products over tables: autocast's if it is on, else the precision of the parameters."""
     device = parameter.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else parameter.dtype
 
 
 def scoring_dtype(table: Tensor, parameter: Tensor) -> torch.dtype:
-    """The precision in which a table is scored: that of the parameters.
+    """Return the precision in which a table is scored: the precision of the parameters.
 
-    While training it is that of the table, since a wider one would have to be kept.
+    In training it is the precision of the table, since a table in a wider type would have to be kept.
     """
     return table.dtype if torch.is_grad_enabled() else parameter.dtype
 
 
 def without_autocast(parameter: Tensor) -> AbstractContextManager[object]:
-    """Within the block, everything in the precision it has."""
+    """Return a context in which autocast is off, so that every tensor keeps its own precision."""
     device = parameter.device.type
     # To enter an autocast takes as long as a dozen small operations.
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

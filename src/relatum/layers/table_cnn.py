@@ -30,7 +30,7 @@ class TableCNN(nn.Module):
         return torch.where(cells, torch.relu(below + self._convolve(1, second, cells)), 0)
 
     def _convolve(self, number: int, table: Tensor, cells: Tensor) -> Tensor:
-        """A convolution that sees zeros outside the sentence, and its norm."""
+        """Apply a convolution, which sees zeros outside the sentence, and the layer norm that belongs to it."""
         channels = torch.where(cells, table, 0).movedim(-1, 1)
         convolved: Tensor = self.norms[number](self.convolutions[number](channels).movedim(1, -1))
         return convolved
