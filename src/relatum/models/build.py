@@ -31,7 +31,7 @@ from relatum.tagging.table import TableTags
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the data and the encoder decide about a network."""
+    """The sizes of a network that follow from the data and the encoder."""
 
     n_entity_tags: int
     n_relation_tags: int
@@ -41,7 +41,7 @@ class Sizes:
     word_vectors: Tensor | None = None
     """(words, width), the rows of padding and unknown included."""
     n_mixed: int = 1
-    """How many layers of the encoder stand side by side in its vectors, each as wide as the others."""
+    """The number of the encoder's layers that stand side by side in its vectors, all of the same width."""
 
 
 def build_model(
@@ -51,7 +51,7 @@ def build_model(
     word_vectors: WordVectors | None = None,
     characters: Sequence[str] = (),
 ) -> Model:
-    """A model with fresh weights; the seed is the caller's business."""
+    """Build a model with fresh weights; setting the seed is left to the caller."""
     words = None if word_vectors is None else Vocabulary(word_vectors.words, config.words.lower)
     known = Vocabulary(tuple(characters)) if config.characters.kind == "lstm" else None
     tagging = config.tagging

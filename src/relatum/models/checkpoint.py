@@ -48,7 +48,7 @@ ENCODER = "encoder"
 """The folder of an encoder that is stored inside."""
 
 ADAPTERS = "adapter"
-"""The folder of what was learned beside an encoder, by LoRA."""
+"""The folder of the LoRA adapters that were learned for an encoder."""
 
 WEIGHTS = "model.safetensors"
 
@@ -222,7 +222,7 @@ def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[st
 
 
 def _inside_names(config: Config) -> list[str]:
-    """The folders of encoders that are stored inside: that of the first, and those of the ones beside it."""
+    """Return the names of the folders of encoders stored inside: the first encoder's, then those of the others."""
     return [ENCODER, *(f"{ENCODER}-{number}" for number in range(2, len(config.encoder.beside) + 2))]
 
 
@@ -235,7 +235,7 @@ def _copy_encoder(source: Path, folder: Path, before: Path | None, name: str) ->
 
 
 def _describe(source: Path, name: str, inside: bool) -> dict[str, Any]:
-    """By what the encoder of a folder is known again, and where it is looked for."""
+    """Describe the encoder of a folder, for config.json: its name, by which it is looked for, and its hashes."""
     named = None if inside else named_folder(name)
     if named is not None:
         name = str(named.absolute())  # it is looked for from wherever the model is used
@@ -262,9 +262,9 @@ def _listed_folder(manifest: Manifest, name: str) -> Path:
 
 
 def _find_encoder(record: EncoderRecord, manifest: Manifest, inside: str) -> Path:
-    """The folder of an encoder of a model, which must be the very one it was trained with.
+    """Return the folder of a model's encoder, which must be the very encoder that the model was trained with.
 
-    One that is stored in the folder `inside` of the model is so by the model's manifest.
+    For an encoder stored in the folder `inside` of the model, the model's manifest ensures that.
     """
     path = manifest.folder
     if record.inside:

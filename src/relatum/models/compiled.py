@@ -1,4 +1,4 @@
-"""Which networks are one call of compiled code."""
+"""The choice of networks that run as one call of compiled code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def find_compiled(network: TableSequenceNetwork, inputs: ModelInputs) -> PackedNetwork | None:
-    """A network for compiled code, where this can be, and is wanted; it is packed once."""
+    """Return the network packed for compiled code; None if that is not possible or not wanted. It is packed once."""
     maps = inputs.attention_maps
     if maps is None or network.training or not is_wanted(maps) or torch.is_autocast_enabled("cpu"):
         return None

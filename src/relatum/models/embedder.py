@@ -11,7 +11,7 @@ from relatum.models.inputs import ModelInputs, Vectors
 
 
 class WordTable(nn.Module):
-    """x^w: frozen word vectors; only the vector of unknown words is learned, where it is to be.
+    """x^w: frozen word vectors; only the vector of unknown words is learned, if `learn_unknown` is true.
 
     Row 0 is padding and row 1 stands for unknown words (see `models.vocabulary`).
     """
@@ -29,9 +29,9 @@ class WordTable(nn.Module):
 
 
 class TextEmbedder(nn.Module):
-    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1), of whichever of the three there are.
+    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1), with those of the three that the model has.
 
-    With a `mixing`, x^ℓ is made of all layers of the encoder; `context_width` is that of one of them.
+    With a `mixing`, x^ℓ is made of all layers of the encoder; `context_width` is the width of one layer.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class TextEmbedder(nn.Module):
         return embedded
 
     def parts(self, inputs: ModelInputs) -> list[Vectors]:
-        """What stands side by side before the projection."""
+        """Return the vectors that are joined side by side before the projection."""
         parts = []
         if self.characters is not None:
             parts.append(Vectors(self.characters(inputs.spelling)) if inputs.spelt is None else inputs.spelt)

@@ -14,11 +14,11 @@ from relatum.layers.characters import PaddedSpelling, Spelling
 
 
 class Vectors(NamedTuple):
-    """Those of words: (batch, words, width), or those of the rows of a table."""
+    """The vectors of words: one for each word (batch, words, width), or a table of vectors and the row of each word."""
 
     values: Tensor
     rows: Tensor | None = None
-    """(batch, words): which row of the values is a word's, where they are (rows, width)."""
+    """(batch, words): the row of each word in `values`, which is then (rows, width)."""
 
     def look_up(self) -> Tensor:
         """(batch, words, width)"""
@@ -46,9 +46,9 @@ class ModelInputs:
     attention_maps: Tensor | None = None
     """(batch, words, words, maps): the encoder's attention."""
     spelt: Vectors | None = None
-    """What the characters have been read as; then `spelling` is None."""
+    """The vectors of the words, already computed from their characters; then `spelling` is None."""
     encode: Callable[[], None] | None = None
-    """Computes the encoder's vectors and attention, where that has been left to whoever reads them."""
+    """Computes the encoder's vectors and attention, if that has been left to the network."""
 
     def to(self, device: torch.device | str) -> ModelInputs:
         def move(part: Tensor | None) -> Tensor | None:

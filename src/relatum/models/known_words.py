@@ -1,4 +1,4 @@
-"""Vectors of words that come again, kept so that each word is read once."""
+"""A cache of the character vectors of words, so that a word that comes again is read once."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from torch import Tensor
 from relatum.kernels.network.cpu import states_of
 
 LIMIT = 50_000
-"""How many words are kept."""
+"""The most words that are kept."""
 MAX_BYTES = 16 * 2**20
 """The most memory for the words themselves, which may be long; their vectors are all of one size."""
 _FIRST_ROWS = 1024
 
 Read = Callable[[Sequence[str], Tensor, int], None]
-"""Writes the vectors of words into the rows of a table, from a given one on."""
+"""Writes the vectors of words into the rows of a table, from a given row on."""
 
 
 class KnownWords:
-    """What a network says of words one by one, for as long as its weights are the same.
+    """A cache of the vectors that a network computes for single words, valid until its weights change.
 
-    The vectors are rows of one tensor where the weights are; row 0 is zero, and that of no characters. When there is no
-    room for the words of a batch, in number or in bytes, all others are forgotten. Several threads may ask at once:
-    rows that have been handed out are never written again.
+    The vectors are rows of one tensor on the device of the weights; row 0 is zero and belongs to the empty word. If the
+    words of a batch do not fit, in number or in bytes, the cache is emptied first. Several threads may use the cache at
+    once: rows that have been handed out are never written again.
 
-    Weights are seen to change where they are moved, or written to in a way that autograd knows of. A recorded CUDA
-    graph is not such a way, so that a network in training is not to be asked through this.
+    A change of weights is noticed if they are moved, or written to in a way that autograd knows of. The replay of a
+    CUDA graph is not such a way, so the cache must not be used with a network in training.
     """
 
     def __init__(self, limit: int = LIMIT, max_bytes: int = MAX_BYTES) -> None:
@@ -55,9 +55,9 @@ class KnownWords:
         return max(0, len(self._rows) - 1)
 
     def find(self, words: Sequence[str], weights: Sequence[Tensor], width: int, read: Read) -> tuple[Tensor, list[int]]:
-        """Vectors (rows, width), and the row of each word; `read` writes those of new words, all of them different.
+        """Return vectors (rows, width) and the row of each word.
 
-        The weights are all that it reads them with.
+        `read` writes the vectors of new words, each of them once; `weights` are all the weights that it uses.
         """
         with self._lock:
             if self._vectors is None or self._states is None or states_of(weights) != self._states:
@@ -85,7 +85,7 @@ class KnownWords:
         self._held = [weight.detach() for weight in weights]  # so that no others come to lie where they do
 
     def _make_room(self, n_rows: int, like: Tensor, width: int) -> Tensor:
-        """The table with so many rows, in new memory where there is no room."""
+        """Return the table with at least `n_rows` rows, copied into new memory if it has fewer."""
         table = self._vectors
         if table is None or n_rows > table.shape[0]:
             with torch.inference_mode():

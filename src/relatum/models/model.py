@@ -30,7 +30,10 @@ from relatum.types import Calibration, Context
 
 @dataclass(frozen=True)
 class Model:
-    """What `models.build` makes and `models.checkpoint` stores."""
+    """A model: settings, schema, network, encoder and vocabularies.
+
+    `models.build` makes a model and `models.checkpoint` stores it.
+    """
 
     config: Config
     schema: Schema
@@ -39,7 +42,7 @@ class Model:
     words: Vocabulary | None
     characters: Vocabulary | None
     calibration: Calibration | None = None
-    """What an extractor makes of scores; None where they are the network's own."""
+    """The map that an extractor applies to scores; None if it shows the network's own scores."""
 
     @cached_property
     def sequence_tags(self) -> SequenceTags:
@@ -74,11 +77,11 @@ class Model:
         late: bool = False,
         around: Sequence[Context] | None = None,
     ) -> ModelInputs:
-        """Sentences of words as the network reads them, on its device; features are computed where not given.
+        """Return sentences as inputs of the network, on its device; features are computed if not given.
 
-        They are padded to the longest, or to `n_words`. Where words are `known`, only others are spelt. With `late`,
-        the network may be left to have the features computed, when all else is ready. What stands `around` sentences
-        concerns the encoder alone.
+        Sentences are padded to the longest, or to `n_words`. With the cache `known`, only words that are not in it are
+        read by their characters. With `late`, computing the features may be left to the network, when all else is
+        ready. The context `around` the sentences is read by the encoder alone.
         """
         device = self.device
         late = late and features is None and n_words is None and device.type == "cpu"
@@ -112,7 +115,7 @@ class Model:
         return None if self.encoder is None else self.encoder.encode(sentences, around)
 
     def _begin(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> PreparedReading | None:
-        """Features that are yet to be computed, where the network reads them as they are."""
+        """Return features that are yet to be computed; None if the encoder or the network cannot use them late."""
         encoder = self.encoder
         if not isinstance(encoder, HuggingFaceEncoder) or self.network.embedder.mixing is not None:
             return None
@@ -128,7 +131,7 @@ class Model:
     def _spelt(
         self, words: Sequence[str], mask: NDArray[np.bool_], vocabulary: Vocabulary, known: KnownWords
     ) -> Vectors:
-        """The vectors of words from their characters."""
+        """Return the vectors of words from their characters, by the cache `known`."""
         reader = self.network.embedder.characters
         assert reader is not None
 
@@ -147,7 +150,7 @@ class Model:
 
 
 def _send(values: Tensor, device: torch.device) -> Tensor:
-    """To the device; to a GPU from memory that it reads by itself, or it would first finish all that it has to do."""
+    """Copy to the device; to a GPU from pinned memory, since else the copy would wait for all work under way."""
     return _move(values.pin_memory() if device.type == "cuda" else values, device)
 
 
@@ -165,7 +168,7 @@ def _spread(numbers: Sequence[int], mask: NDArray[np.bool_]) -> Tensor:
 def _spelling(
     sentences: Sequence[Sequence[str]], mask: NDArray[np.bool_], vocabulary: Vocabulary, each_alone: bool
 ) -> Spelling:
-    """The characters of the words: of each one that is there, or of each that is different."""
+    """Pack the characters of every word (`each_alone`, in training) or of each distinct word (inference)."""
     found = list(chain.from_iterable(sentences))
     words = [word for word in (found if each_alone else dict.fromkeys(found)) if word]
     if each_alone:

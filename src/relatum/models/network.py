@@ -45,7 +45,7 @@ class TableSequenceNetwork(nn.Module):
         self.dropout, self.n_rounds = nn.Dropout(dropout), n_rounds
         self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
         self.table_dtype: torch.dtype | None = None
-        """The precision of products over tables; None for that of the parameters, or of an autocast around us."""
+        """The precision of products over tables; None for the precision of the parameters or of an outer autocast."""
         self.packing: Packing[PackedNetwork | None] = Packing()
 
     @property
@@ -53,7 +53,7 @@ class TableSequenceNetwork(nn.Module):
         return self.entity_scorer.weight.device
 
     def forward(self, inputs: ModelInputs, keep: bool = True) -> Outputs:
-        """The scores of tags; what comes out of the layers need not be kept by those who do not look at it."""
+        """Return the scores of tags; without `keep`, the outputs of the layers may be left out."""
         with self._precision():
             packed = find_compiled(self, inputs)
             if packed is None:
@@ -72,7 +72,7 @@ class TableSequenceNetwork(nn.Module):
         return nullcontext() if self.table_dtype is None else torch.autocast(self.device.type, self.table_dtype)
 
     def _table_precision(self) -> torch.dtype:
-        """That of the first table's products, and so of all."""
+        """Return the precision of the first table's products, which all other tables share."""
         for layer in self.layers:
             if isinstance(layer.pairing, Pairing):
                 return product_dtype(layer.pairing.first.weight)
@@ -95,9 +95,9 @@ class TableSequenceNetwork(nn.Module):
         return self.score(sequence, table, tuple(states))
 
     def score(self, sequence: Tensor, table: Tensor | None, states: tuple[LayerState, ...] = ()) -> Outputs:
-        """The tags' scores (equations 12 and 13) of S_L and T_L, or of those of any other layer.
+        """Score the tags (equations 12 and 13) from S_L and T_L, or from S_l and T_l of any other layer.
 
-        They have the precision of the parameters, whatever a table has.
+        The scores have the precision of the parameters, whatever the precision of the table.
         """
         table = None if table is None else self.dropout(table)
         scorer = self.entity_scorer

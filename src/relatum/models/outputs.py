@@ -1,4 +1,4 @@
-"""What the network says about a batch of sentences."""
+"""The outputs of the network for a batch of sentences."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ class Outputs:
     relation_logits: Tensor | None
     """(batch, words, words, relation tags)"""
     layers: tuple[LayerState, ...]
-    """What comes out of each layer; there may be none where it was not to be kept."""
+    """The outputs of each layer; may be empty if they were not to be kept."""

@@ -1,4 +1,4 @@
-"""What the config.json of a model says, and whether a model's JSON is what it should be."""
+"""The config.json of a model, and the checks of a model's JSON files."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ CURE = "copy the whole model again from where it was made, or train it again wit
 
 @dataclass(frozen=True, slots=True)
 class EncoderRecord:
-    """Which encoder a model was trained with, and whether the model holds it."""
+    """The encoder that a model was trained with: its name, its hashes, and whether its files are inside the model."""
 
     name: str
     sha256: str
-    """The hash of its weights."""
+    """The hash of the encoder's weights."""
     inside: bool
     files_sha256: str
-    """The hash of all its files."""
+    """The hash of all files of the encoder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """The settings of a model, and what else it takes to build it."""
+    """The settings of a model, and whatever else is needed to build it."""
 
     config: Config
     encoder: EncoderRecord | None
     characters: tuple[str, ...]
     calibration: Calibration | None = None
-    """None in models whose scores are their own."""
+    """The calibration of scores; None if the model shows the network's own scores."""
     beside: tuple[EncoderRecord, ...] = ()
     """Encoders beside the first."""
 
@@ -112,7 +112,7 @@ def _read_calibration(path: Path, record: dict[str, Any]) -> Calibration:
 
 
 def _value(path: Path, record: dict[str, Any], key: str, *kinds: type) -> Any:
-    """A value that must be there and of one of the kinds."""
+    """Return a value of a record, which must be there and of one of the kinds."""
     if key in record and isinstance(record[key], kinds) and (bool in kinds or not isinstance(record[key], bool)):
         return record[key]
     found = f"{type(record[key]).__name__} for {key!r}" if key in record else f"no {key!r}"
@@ -130,7 +130,7 @@ def check_entries(path: Path, entries: Sequence[object]) -> None:
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """The value in a file of a model, which must be of the kind."""
+    """Read the JSON value in a file of a model; refuse a value that is not of the kind."""
     if not path.exists():
         raise RelatumError(f"{path}: no such file; a model is a directory made by relatum train")
     try:

@@ -30,7 +30,7 @@ class Vocabulary:
         object.__setattr__(self, "_index", index)
 
     def __len__(self) -> int:
-        """The number of indices, those of padding and unknown included."""
+        """The number of indices, including the indices of padding and unknown."""
         return len(self.entries) + FIRST
 
     def index(self, entry: str) -> int:
@@ -60,7 +60,7 @@ class Vocabulary:
         return table
 
     def unknown_share(self, sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
-        """How many words of the sentences are unknown, and how many there are."""
+        """Count the unknown words of the sentences, and all their words."""
         indices = [self.index(word) for words in sentences for word in words]
         return indices.count(UNKNOWN), len(indices)
 
