@@ -53,6 +53,9 @@ def test_gold_entities_are_given_to_models_that_were_trained_without(news: Path,
     assert entities["recall"] == 1 - 1 / entities["support"], "the entity that cannot be given counts as missed"
     assert default["measured"]["re_gold"]["mean"] == 100 * scores["dev"]["relations"]["micro"]["f1"]
     result = json.loads((run / "result.json").read_text())
+    best = result["ceiling"]["dev"]["entities"]["micro"]
+    assert best["recall"] == entities["recall"]
+    assert default["ceiling"] == {"ner": 100 * best["f1"]}
     assert result["test"] is None
     assert result["data"]["parts"]["test"]["sentences"] == 0
 

@@ -297,6 +297,16 @@ def test_fingerprint_tells_data_apart(tmp_path: Path) -> None:
     assert first.fingerprint() == same.fingerprint() != other.fingerprint()
 
 
+def test_fingerprint_tells_gold_apart_that_is_left_out_of_training(tmp_path: Path) -> None:
+    config = load_config(None, ["data.overlaps=keep-longest"])
+    prints = set()
+    for name, inner in (("a", (0, 1, "Peop")), ("b", (1, 2, "Peop")), ("c", None)):
+        entities = [(0, 2, "Peop"), LOC] + ([inner] if inner else [])
+        folder = corpus(tmp_path / name, train=TRAIN, dev=[record("d", entities)])
+        prints.add(load_training_data(folder, config).fingerprint())
+    assert len(prints) == 3
+
+
 def test_part_is_read_by_name(tmp_path: Path) -> None:
     folder = corpus(tmp_path / "a", train=TRAIN, valid=[record("v")], test=[record("e")])
     assert ids(load_part(folder, "test", Config())[0]) == ["e"]

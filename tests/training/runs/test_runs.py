@@ -30,6 +30,7 @@ from relatum.training.loop import TrainingStopped, train
 from relatum.training.runs import parallel
 from relatum.training.runs.parallel import complete_runs
 from relatum.training.runs.plan import LOG, RunsFolder, start_runs, with_seed
+from relatum.training.runs.summary import make_results
 
 from ..conftest import TINY, Silent
 
@@ -230,6 +231,12 @@ def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, 
     assert "seed-1: hello from seed-1" in shown
     assert "seed-1: step 4 of 4  loss 1  dev NER 20.00  RE 20.00" in shown
     assert "seed-2: complete (3 of 3 complete)" in shown
+    folder = RunsFolder(tmp_path / "runs")
+    assert [run["ceiling"] for run in record["runs"]] == [None] * 3, "runs of earlier versions do not say"
+    best = {"dev": {"entities": {"micro": {"f1": 0.9}}}}
+    result = folder.run(folder.read().runs[1]).result
+    result.write_text(json.dumps({**json.loads(result.read_text()), "ceiling": best}))
+    assert [run["ceiling"] for run in make_results(folder, folder.read())["runs"]] == [None, best, None]
 
 
 @pytest.mark.usefixtures("deeds")
