@@ -26,7 +26,7 @@ class Key:
 
 
 def list_keys(config: Section) -> list[Key]:
-    """Every key of a config with its value, section by section."""
+    """List every key of a config with its value, section by section."""
     keys = []
     for prefix, model in sections(type(config)).items():
         section: object = reduce(getattr, prefix.split("."), config) if prefix else config
@@ -38,7 +38,7 @@ def list_keys(config: Section) -> list[Key]:
 
 
 def sections(model: type[Section], prefix: str = "") -> dict[str, type[Section]]:
-    """The model, under the empty name, and every section in it, by dotted name."""
+    """Return the model, under the empty name, and every section in it, by dotted name."""
     found = {prefix: model}
     for name, info in model.model_fields.items():
         if (inner := subsection(info)) is not None:
@@ -47,13 +47,13 @@ def sections(model: type[Section], prefix: str = "") -> dict[str, type[Section]]
 
 
 def subsection(info: FieldInfo) -> type[Section] | None:
-    """The section that a field is; None where it is a plain key."""
+    """Return the section class of a field that is a section; None if the field is a plain key."""
     kind = info.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
 
 
 def fields(model: type[Section]) -> dict[str, FieldInfo]:
-    """Every section and key by dotted name."""
+    """Return every section and key by dotted name."""
     return {join(prefix, name): info for prefix, s in sections(model).items() for name, info in s.model_fields.items()}
 
 
@@ -62,7 +62,7 @@ def join(prefix: str, name: str) -> str:
 
 
 def nearest(name: str, valid: Sequence[str]) -> str:
-    """A hint at the valid name most like a wrong one, as a whole or in its last part; empty where none is like it."""
+    """Return a hint at the valid name most like `name`, as a whole or in its last part; empty if none is like it."""
 
     def likeness(other: str) -> tuple[float, float]:
         pairs = ((name, other), (name.rpartition(".")[2], other.rpartition(".")[2]))
@@ -77,7 +77,7 @@ _SCALARS: dict[object, str] = {bool: "true or false", int: "a whole number", flo
 
 
 def expected(info: FieldInfo) -> str:
-    """What a key may be, from its type."""
+    """Describe in words the values that a key may have, from its type."""
     unset = ", or the key left unset" if NoneType in get_args(info.annotation) else ""
     return _either(_choices(info.annotation)) + unset
 

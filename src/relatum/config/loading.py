@@ -34,12 +34,12 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {
 
 
 EARLIER: Mapping[str, Mapping[str, Any]] = {"model": {"initialisation": "torch"}, "tagging": {"conflicts": "first"}}
-"""Settings that relatum has got since, by section, with the values by which earlier versions worked, where these are
-not the defaults."""
+"""Settings that earlier versions did not have, by section, with the values by which those versions worked, where these
+are not the defaults."""
 
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
-    """The config that a file and overrides such as `"text.words=whitespace"` make; who sets a key last wins.
+    """Load the config from a file and overrides such as `"text.words=whitespace"`; the last to set a key wins.
 
     Raises `ConfigError` with every problem found.
     """
@@ -47,7 +47,10 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
 
 
 def trace_config(path: Path | None = None, overrides: Sequence[str] = ()) -> tuple[Config, dict[str, Setting]]:
-    """As `load_config`, with the settings that were given, by dotted name; all other keys have their defaults."""
+    """Load a config as `load_config` does, and return it with the settings that were given, by dotted name.
+
+    All other keys have their defaults.
+    """
     return load(Config, path, overrides)
 
 
@@ -56,12 +59,12 @@ class OwnFunctionError(ConfigError):
 
 
 def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> Config:
-    """The config that `Config.to_dict` made a record of; keys that are not there have their defaults.
+    """Load a config from a record made by `Config.to_dict`; keys that the record lacks get their defaults.
 
     The record may be of an earlier version: settings that did nothing and are gone are passed over, and settings that
-    it did not have yet get the values by which it worked. It may also come
-    from a stranger, so that no function it names is ever imported: it may name built-in rules, and beside them only
-    the `functions` that the user named in this process.
+    the earlier version did not have yet get the values by which it worked. The record may also come from a stranger, so
+    that no function it names is ever imported: it may name built-in rules, and beside them only the `functions` that
+    the user named in this process.
     """
     known = dict(record)
     for section, gone in RETIRED.items():
@@ -86,7 +89,7 @@ def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> C
 
 
 def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S, dict[str, Setting]]:
-    """As `trace_config`, for any tree of sections."""
+    """Load any tree of sections as `trace_config` loads a `Config`."""
     config, settings, problems = _read(model, path, overrides)
     if isinstance(config, Config):
         problems += _idle_settings(config, settings)
@@ -108,7 +111,7 @@ def without_idle(path: Path | None, own: Sequence[str], shared: Sequence[str]) -
 def _read(
     model: type[S], path: Path | None, overrides: Sequence[str]
 ) -> tuple[S | None, dict[str, Setting], list[Problem]]:
-    """Read a file and overrides; the config is None where their problems leave none."""
+    """Read a file and overrides; the config is None if problems keep it from being built."""
     problems: list[Problem] = []
     settings = {} if path is None else Files(model, problems).read(path)
     for override in overrides:
@@ -143,7 +146,7 @@ def _apply(override: str, settings: dict[str, Setting], source: Source) -> None:
 
 
 def _parse(text: str) -> Any:
-    """A TOML value, or a bare word as a string; what begins like a list, table or quoted string must be one."""
+    """Parse a TOML value, or a bare word as a string; text that begins like a list, table or quote must be TOML."""
     try:
         table = tomllib.loads(f"value = {text}")
     except ValueError:
@@ -182,7 +185,7 @@ def _idle_settings(config: Config, settings: Mapping[str, Setting]) -> list[Prob
 
 
 def _frozen(value: object) -> object:
-    """Lists as tuples, since a config does not change."""
+    """Turn lists into tuples, since a config does not change."""
     if isinstance(value, Mapping):
         return {key: _frozen(inner) for key, inner in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -56,12 +56,12 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every key with its value, as JSON can hold it."""
+        """Return every key with its value, in types that JSON can hold."""
         return self.model_dump(mode="json")
 
 
 class TextConfig(Section):
-    """How raw text is split."""
+    """Splitting of raw text into sentences and words."""
 
     words: Literal["rules", "whitespace"] | FunctionName = Field(
         default="rules", description="What splits a sentence into words; a function of your own is named by its module."
@@ -71,12 +71,12 @@ class TextConfig(Section):
     )
 
     def functions(self) -> dict[str, str]:
-        """The keys that name functions of the user's own, with their values; built-in rules are not among them."""
+        """Return the keys that name functions of the user's own, with their values; built-in rules are left out."""
         return {key: name for key, name in (("words", self.words), ("sentences", self.sentences)) if ":" in name}
 
 
 class DataConfig(Section):
-    """What happens to annotations and records that cannot be used as they are."""
+    """Handling of annotations and records that cannot be used as they are."""
 
     overlaps: Literal["fail", "drop", "keep-longest"] | None = Field(
         default=None,
@@ -101,7 +101,7 @@ class DataConfig(Section):
 
 
 class TaggingConfig(Section):
-    """How annotations become labels; the defaults are the paper's formulation."""
+    """Conversion of annotations to labels; the defaults are the paper's formulation."""
 
     scheme: Literal["bio", "bioes"] = Field(default="bio", description="The tags that mark entities in a sentence.")
     fill: Literal["entire", "lower", "upper"] = Field(
@@ -197,7 +197,7 @@ class EncoderConfig(Section):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of all encoders; none where there is none."""
+        """Return the names of all encoders; empty if there is no encoder."""
         return () if self.kind == "none" else (self.name, *self.beside)
 
 
@@ -299,7 +299,7 @@ class SequenceConfig(Section):
 
 
 class DecodingConfig(Section):
-    """How probabilities become relations (paper, section 5)."""
+    """Decoding of probabilities into entities and relations (paper, section 5)."""
 
     opposite: Literal["no-relation", "ignored"] = Field(
         default="no-relation",
@@ -319,7 +319,7 @@ class DecodingConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How a model is trained; the defaults are the paper's recipe (appendix C)."""
+    """Training of a model; the defaults are the paper's recipe (appendix C)."""
 
     seed: NotNegative = Field(default=0, description="The same seed gives the same model on a CPU.")
     sizes: Literal["given", "auto"] = Field(
@@ -421,7 +421,7 @@ class TrainingConfig(Section):
 
 
 class ExtractionConfig(Section):
-    """How raw text is read with a trained model."""
+    """Extraction from raw text with a trained model."""
 
     batch_size: Positive = Field(default=32, description="Sentences in a batch.")
     max_cells: Cells = Field(
@@ -445,7 +445,7 @@ class ExtractionConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """How predictions are scored."""
+    """Scoring of predictions."""
 
     macro_over: Literal["gold", "schema", "all"] = Field(
         default="gold",
@@ -478,7 +478,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _check_together(self) -> Config:
-        """Refuse what no network can be built from, and what cannot be done."""
+        """Refuse settings that no network can be built from, or that do not go together."""
         width, table = self.model.width, self.table
         n_heads, n_directions = self.sequence.n_attention_heads, len(table.directions)
         if width % n_heads:
@@ -499,7 +499,7 @@ class Config(Section):
         return self
 
     def _check_beside(self) -> None:
-        """Encoders that stand side by side are of one kind, and only read."""
+        """Refuse encoders side by side unless they are of one kind and only read, and the first is not named again."""
         encoder = self.encoder
         for key, wanted in (("kind", "huggingface"), ("tuning", "frozen"), ("mixing", "mean")):
             if getattr(encoder, key) != wanted:

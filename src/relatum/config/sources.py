@@ -1,4 +1,4 @@
-"""What files and overrides say, brought to dotted names; whatever they get wrong is reported, not raised."""
+"""Settings read from files and overrides, by dotted name; whatever is wrong with them is reported, not raised."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Source:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def line(self, name: str) -> int | None:
-        """The line of a key, or of the table it stands in."""
+        """Return the line of a key, or of the table it stands in; None if neither is known."""
         while name and name not in self.lines:
             name = name.rpartition(".")[0]
         return self.lines.get(name)
@@ -52,7 +52,7 @@ class Source:
         self.problems.append(Problem(self.label, found, expected, self.line(name), field=printable(name)))
 
     def settings(self, table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Setting]]:
-        """The keys of a table by dotted name; what has no place in the model is reported and left out."""
+        """Yield the keys of a table by dotted name; keys that have no place in the model are reported and left out."""
         section = sections(self.model)[prefix]
         for key, value in table.items():
             name, info = join(prefix, key), section.model_fields.get(key)
@@ -70,7 +70,7 @@ class Source:
                 yield name, Setting(value, self.label, self.line(name))
 
     def unset(self, name: str, settings: dict[str, Setting], where: str) -> None:
-        """Forget all that was said of a key or section; `where` is the key that asks for it."""
+        """Forget all settings of a key or section; `where` is the key that asks for it."""
         if name not in (names := list(fields(self.model))):
             self.report(where, f"the unknown name {show(name)}", f"a key or section{nearest(name, names)}")
         for key in [key for key in settings if key == name or key.startswith(f"{name}.")]:
@@ -78,7 +78,7 @@ class Source:
 
 
 class Files:
-    """Reads a TOML file and those it extends; a file that several extend is read once."""
+    """A reader of a TOML file and the files it extends; a file that several extend is read once."""
 
     def __init__(self, model: type[Section], problems: list[Problem]) -> None:
         self._model = model
@@ -86,7 +86,7 @@ class Files:
         self._done: dict[str, dict[str, Setting]] = {}
 
     def read(self, path: Path, chain: tuple[Path, ...] = ()) -> dict[str, Setting]:
-        """What the file sets, over what the files it extends set; `chain` are the files that led to it."""
+        """Return the settings of the file over those of the files it extends; `chain` has the files that led to it."""
         route = " → ".join(printable(str(step)) for step in (*chain, path))
         text = self._read_text(path, route)
         if text is None:

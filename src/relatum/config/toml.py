@@ -17,7 +17,7 @@ from relatum.errors import printable
 def dump_config(
     config: Section, comments: bool = True, origins: Mapping[str, str] | None = None, changed: bool = False
 ) -> str:
-    """The config as TOML that loads back to an equal one; a key that is unset, or does nothing here, is a comment.
+    """Write the config as TOML that loads back to an equal config; a key that is unset, or has no effect, is a comment.
 
     `comments` adds what each key means and may be; `origins` says, by dotted name, where values come from; `changed`
     leaves out the defaults.
@@ -56,7 +56,7 @@ def _line(key: Key, origin: str | None, idle: Condition | None = None) -> str:
 
 
 def to_toml(value: object) -> str:
-    """A string, boolean, number or list as TOML writes it."""
+    """Write a string, boolean, number or list as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -68,7 +68,7 @@ def to_toml(value: object) -> str:
 
 
 def show(value: object) -> str:
-    """A value as an error message shows it, short and printable."""
+    """Format a value for an error message, short and printable."""
     if isinstance(value, dict):
         return f"a table (with {', '.join(map(printable, value)) or 'no keys'})"
     try:
@@ -84,7 +84,7 @@ _KEY = re.compile(rf"\s*(\[\[?)?\s*({_NAME}(?:\s*\.\s*{_NAME})*)\s*(?(1)\]|=)")
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """The lines on which keys and tables begin, by dotted name, as far as the start of a line tells."""
+    """Return the lines on which keys and tables begin, by dotted name, as far as the start of a line tells."""
 
     def hide(match: re.Match[str]) -> str:
         inert = match[0].startswith(("#", '"""', "'''"))
