@@ -45,7 +45,7 @@ class SequenceTags:
     scheme: Scheme = "bio"
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _meanings: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
-    """Of each tag its part of an entity, and the entity's type."""
+    """The part of an entity (such as `B`) and the entity type that each tag stands for."""
 
     def __post_init__(self) -> None:
         if self.scheme not in get_args(Scheme):
@@ -56,10 +56,10 @@ class SequenceTags:
         object.__setattr__(self, "names", ("O", *(f"{part}-{label}" for part, label in meanings[1:])))
 
     def encode(self, entities: Iterable[Entity], n_words: int) -> SequenceLabels:
-        """Tag the words of each entity; where two want the same word, the first in the order given has it.
+        """Tag the words of each entity; if two entities share a word, the first in the order given is tagged.
 
-        An entity that stands there twice is tagged once. One that does not fit into the sentence, or whose type the
-        schema does not know, is an error.
+        An entity that is given twice is tagged once. An entity that does not fit into the sentence, or whose type the
+        schema does not have, is an error.
         """
         parts = _PARTS[self.scheme]
         tags = [0] * n_words
@@ -78,13 +78,13 @@ class SequenceTags:
         return SequenceLabels(tuple(tags), tuple(lost))
 
     def _shape(self, width: int) -> str:
-        """The tags of an entity of so many words, without its type."""
+        """Return the tags of an entity of `width` words, without its type."""
         if self.scheme == "bio":
             return "B" + "I" * (width - 1)
         return "S" if width == 1 else "B" + "I" * (width - 2) + "E"
 
     def decode(self, tags: Sequence[int]) -> tuple[Entity, ...]:
-        """The entities that any sequence of tags stands for, from left to right.
+        """Return the entities that a sequence of tags, well formed or not, stands for, from left to right.
 
         A predicted sequence (equation 16 chooses each word's tag by itself) need not be well formed. In BIO an entity
         starts only at a B, whose type it takes; the I tags that follow extend it, whatever their type; an I that
@@ -98,9 +98,9 @@ class SequenceTags:
         return tuple(starmap(Entity, self.read(tags)))
 
     def may_follow(self, before: int, after: int) -> bool:
-        """Whether one tag may come after another where every entity is well formed, all its tags of one type.
+        """True if the tag `after` may follow the tag `before` where every entity is well formed, with tags of one type.
 
-        Before the first word and behind the last, as it were, stands `O`.
+        The first word counts as following an `O`, and the last word as followed by an `O`.
         """
         (left, of), (right, label) = self._meanings[before], self._meanings[after]
         goes_on = right in "IE"
@@ -110,7 +110,7 @@ class SequenceTags:
         return not must_go_on
 
     def read(self, tags: Sequence[int]) -> list[tuple[Span, str]]:
-        """The words and the type of each entity, as `decode` finds them."""
+        """Return the span of words and the type of each entity, by the rules of `decode`."""
         if tags and not 0 <= min(tags) <= max(tags) < len(self.names):
             place, tag = next((i, tag) for i, tag in enumerate(tags) if not 0 <= tag < len(self.names))
             raise ValueError(f"word {place} has the tag {tag}; the tags are 0 to {len(self.names) - 1}")
@@ -141,7 +141,7 @@ def check_fit(entity: Entity, n_words: int) -> None:
 
 
 def _obstacle(entity: Entity, tagged: Iterable[Entity]) -> str | None:
-    """Why the entity cannot be tagged beside those that are; None where it can."""
+    """Return why the entity cannot be tagged beside the `tagged` ones; None if it can."""
     if entity.fragments:
         return DISCONTINUOUS
     span = entity.span

@@ -78,8 +78,8 @@ class LostRelation:
 class TableLabels:
     """The tag indices of the cells that have one; all other cells hold 0, no relation.
 
-    Decoding them with the entities of the annotation gives its relations less the `lost` ones, plus those `gained`,
-    which are there only where entities share words: the cells of one are then cells of the other.
+    Decoding the tags with the entities of the annotation gives its relations less the `lost` ones, plus the `gained`
+    ones, which exist only where entities share words: the cells of one entity are then cells of the other too.
     """
 
     cells: Mapping[Cell, int]
@@ -104,7 +104,7 @@ class TableTags:
     cells: Cells = "entity"
     directed: bool = True
     conflicts: Conflicts = "last"
-    """The relation that is written where two want the same cell, in the order of the annotation."""
+    """The relation, in the order of the annotation, that is written where two want the same cell."""
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _outcomes: Mapping[tuple[bool, bool], tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
@@ -129,7 +129,7 @@ class TableTags:
         )
 
     def _tags(self) -> list[_Tag]:
-        """The tags after the first, in the order of the relation types."""
+        """Return the tags after the first, in the order of the relation types."""
         tags = []
         for index, kind in enumerate(self.schema.relation_types):
             if kind.symmetric:
@@ -143,17 +143,17 @@ class TableTags:
         return tags
 
     def _outcome(self, tag: _Tag, row_is_head: bool, in_order: bool) -> int:
-        """What a tag votes for in a cell whose row (or else column) belongs to the head of the pair in question."""
+        """Return the outcome that a tag votes for in a cell whose row (or else column) belongs to the pair's head."""
         says_so = tag.row_is_head if row_is_head else tag.column_is_head
         canonical = in_order or not self.schema.relation_types[tag.kind].symmetric
         return 1 + tag.kind if says_so and canonical else 0
 
     def ballot(self, head: Entity, tail: Entity) -> tuple[Block, ...]:
-        """The cells that decide the relation from head to tail; none where the two share words.
+        """Return the cells that decide the relation from head to tail; none if the two share words.
 
         This is the sum of equation 17, with one difference from its text: the tags of the opposite direction count as
         no relation. Otherwise a certain relation from tail to head would leave nothing for no relation to win with,
-        and produce one from head to tail.
+        and produce a relation from head to tail.
         """
         rows, columns = self.words(head), self.words(tail)
         if not set(rows).isdisjoint(columns):
@@ -168,18 +168,21 @@ class TableTags:
 
     @property
     def asks_mirrored(self) -> bool:
-        """Whether a pair is decided by its mirrored cells too: rows of the tail, columns of the head."""
+        """True if a pair is decided by its mirrored cells too: rows of the tail, columns of the head."""
         return self.directed or self.fill != "entire"
 
     def outcomes(self, row_is_head: bool, in_order: bool) -> tuple[int, ...]:
-        """The `Block.outcomes` of cells whose row (or else column) is the head's; in order, the head comes first."""
+        """Return the `Block.outcomes` of cells whose row (or else column) is the head's.
+
+        `in_order` says that the head comes before the tail.
+        """
         return self._outcomes[row_is_head, in_order]
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
-        """(type of the row's entity, type of the column's, tags): whether the schema lets the tag stand between them.
+        """(type of the row's entity, type of the column's entity, tags): True if the schema allows the tag for the two.
 
-        Types have the order of the schema; behind them is one more, for all labels that it does not have.
+        Types have the order of the schema; one more follows, for all labels that the schema does not have.
         """
         labels = (*self.schema.entity_types, "")
         allowed = np.ones((len(labels), len(labels), len(self.names)), dtype=bool)
@@ -192,7 +195,7 @@ class TableTags:
         return allowed
 
     def words(self, entity: Entity) -> tuple[int, ...]:
-        """The words that stand for an entity in the table."""
+        """Return the words that stand for an entity in the table."""
         if self.cells == "last":
             return (entity.span.end - 1,)
         if not entity.fragments:
@@ -203,7 +206,7 @@ class TableTags:
         return self.fill == "entire" or (row > column if self.fill == "lower" else row < column)
 
     def fill_mask(self, n_words: int) -> NDArray[np.bool_]:
-        """The cells of a table (rows, columns) that are filled."""
+        """Return a mask (rows, columns) of the cells of a table that are filled."""
         mask = np.ones((n_words, n_words), dtype=bool)
         if self.fill == "entire":
             return mask
@@ -212,8 +215,8 @@ class TableTags:
     def encode(self, annotation: Annotation, n_words: int) -> TableLabels:
         """Write each relation into all cells that vote on it, or into none and report why.
 
-        Where two relations want the same cell, `conflicts` says which of them has all its cells. A relation that stands
-        there twice, a symmetric one in either order, is written once. Relations in both directions of a pair, of one
+        If two relations want the same cell, `conflicts` says which of them gets all its cells. A relation that is given
+        twice (if symmetric, in either order) is written once. Relations in both directions of a pair, of one
         type or two, fit only into a whole table of undirected tags. An entity that does not fit into the sentence, or
         a relation type that the schema does not know, is an error.
         """
@@ -247,7 +250,7 @@ class TableTags:
         )
 
     def _wanted(self, relation: Relation, entities: set[Entity]) -> tuple[dict[Cell, int], str | None]:
-        """The tag for each cell that votes on the relation, or none and the reason why."""
+        """Return the tag for each cell that votes on the relation, or no tags and the reason why."""
         outcome = 1 + self.schema.relation_index(relation.label)
         relation = self.canonical(relation)
         if not {relation.head, relation.tail} <= entities:
@@ -262,7 +265,7 @@ class TableTags:
         return {cell: block.outcomes.index(outcome) for block in blocks for cell in block.cells}, None
 
     def _conflict(self, relation: Relation, writer: Relation) -> str:
-        """Why the relation cannot be written where another has been."""
+        """Return why the relation cannot be written into a cell that `writer` has taken."""
         relation, writer = self.canonical(relation), self.canonical(writer)
         if (relation.head, relation.tail) == (writer.head, writer.tail):
             return SAME_PAIR
@@ -273,19 +276,19 @@ class TableTags:
         return len(set(words)) < len(words)
 
     def canonical(self, relation: Relation) -> Relation:
-        """The relation in the order in which decoding gives it: of a symmetric type the earlier entity first."""
+        """Return the relation in the order in which decoding gives it: if symmetric, the earlier entity is the head."""
         if relation.tail.span < relation.head.span and self.schema.is_symmetric(relation.label):
             return replace(relation, head=relation.tail, tail=relation.head)
         return relation
 
     def decode(self, cells: Mapping[Cell, int], entities: Iterable[Entity]) -> tuple[Relation, ...]:
-        """The relations between the entities that any table of tags stands for, in the order of the entities.
+        """Return the relations between the entities that any table of tags stands for, in the order of the entities.
 
-        Equation 17 with all probability on the given tags: of each ordered pair of entities, the outcome with the most
-        votes. A tie goes to no relation, then to the type that the schema has first. The pairs (a, b) and (b, a) are
-        decided independently, each for one relation at most. Undirected tags in the whole table can so give both, of
-        one type or two; in the other formulations what speaks for one direction counts against the other, and only
-        one of them can win.
+        This is equation 17 with all probability on the given tags: each ordered pair of entities gets the outcome with
+        the most votes. A tie goes to no relation, then to the type that the schema has first. The pairs (a, b) and
+        (b, a) are decided independently, each for one relation at most. So undirected tags in the whole table can give
+        relations in both directions, of one type or two; in the other formulations a tag that speaks for one direction
+        counts against the other, and only one direction can win.
         """
         wrong = next((cell for cell, tag in cells.items() if not 0 <= tag < len(self.names)), None)
         if wrong is not None:
