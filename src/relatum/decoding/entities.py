@@ -20,13 +20,13 @@ Search = Literal["rules", "viterbi"]
 def decode_entities(
     probabilities: Probabilities | Logits, tags: SequenceTags, search: Search = "rules"
 ) -> tuple[Entity, ...]:
-    """The entities of a sentence by the likeliest tag of each word; `probabilities` has the axes (words, tags).
+    """Decode the entities of a sentence by the likeliest tag of each word; `probabilities` has the axes (words, tags).
 
-    Of tags that are equally likely the first is chosen. An entity's score is the mean, over its words, of the
+    If tags are equally likely, the first is chosen. An entity's score is the mean, over its words, of the
     probabilities of the tags that were chosen for them, also where a tag is of another type than the entity.
 
-    With `search="viterbi"` the tags are those of the likeliest sequence that `SequenceTags.may_follow` allows, so that
-    a word may have another tag than its likeliest; where the likeliest tags are such a sequence, they are chosen.
+    With `search="viterbi"` the tags form the likeliest sequence that `SequenceTags.may_follow` allows, so that a word
+    may get another tag than its likeliest; if the likeliest tags form an allowed sequence, they are chosen.
     """
     values = values_of(probabilities)
     check_shape("entity", probabilities, (len(values), len(tags.names)))
@@ -37,7 +37,10 @@ def decode_entities(
 def decode_words(
     probabilities: Probabilities | Logits, lengths: Sequence[int], tags: SequenceTags, search: Search = "rules"
 ) -> list[tuple[Entity, ...]]:
-    """The same for a batch: (sentences, words, tags), of which each sentence has so many words."""
+    """Decode the entities of a batch as `decode_entities` does.
+
+    `probabilities` has the axes (sentences, words, tags); `lengths` has the number of words of each sentence.
+    """
     is_finite = check_sentences("entity", probabilities, lengths, len(tags.names))
     with nullcontext() if is_finite else np.errstate(invalid="ignore"):  # of padding, which may be infinite
         found = pick(probabilities)
@@ -62,7 +65,7 @@ def decode_words(
 
 @lru_cache(maxsize=64)
 def _transitions(tags: SequenceTags) -> NDArray[np.bool_]:
-    """(tags, tags): whether the second may follow the first."""
+    """Return (tags, tags): True if the second tag may follow the first."""
     numbers = range(len(tags.names))
     return np.array([[tags.may_follow(before, after) for after in numbers] for before in numbers])
 
@@ -70,7 +73,7 @@ def _transitions(tags: SequenceTags) -> NDArray[np.bool_]:
 def _mend(
     best: NDArray[np.intp], found: NDArray[np.float64], lengths: NDArray[np.intp], may_follow: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """The likeliest tags of words, in sentences where one may not follow another replaced by a sequence that may be."""
+    """Replace the likeliest tags by the likeliest allowed sequence in sentences where they are not allowed together."""
     beyond = np.arange(best.shape[1] + 1) >= lengths[:, None]
     padded = np.where(beyond, 0, np.pad(best, ((0, 0), (0, 1))))
     before = np.pad(padded, ((0, 0), (1, 0)))[:, :-1]
@@ -85,9 +88,9 @@ def _mend(
 def _best_paths(
     found: NDArray[np.float64], beyond: NDArray[np.bool_], may_follow: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """(sentences, words): the likeliest sequence of tags that may be; all sentences go from word to word together.
+    """Return (sentences, words): the likeliest allowed sequence of tags; all sentences advance word by word together.
 
-    Beyond its end a sentence stays outside of all entities, which ends the last one and costs nothing.
+    Beyond its end a sentence stays outside of all entities, which ends the last entity and costs nothing.
     """
     n_sentences, n_words, n_tags = found.shape
     steps = np.log(np.maximum(found, np.finfo(np.float64).tiny))

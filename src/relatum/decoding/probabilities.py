@@ -1,4 +1,4 @@
-"""What every decoder asks of the probabilities it is given."""
+"""The checks that every decoder makes of the probabilities or logits it is given, and the reading of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Probabilities = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Logits:
-    """Scores that a softmax over the last axis makes probabilities of.
+    """Scores that become probabilities by a softmax over the last axis.
 
-    It is computed where a decoder asks for it: of a table that is the cells between entities, a small part of all.
+    The softmax is computed only for the values that a decoder reads: in a table these are the cells between entities,
+    a small part of all.
     """
 
     values: Probabilities
@@ -42,9 +43,9 @@ def check_shape(what: str, probabilities: Probabilities | Logits, shape: tuple[i
 
 
 def check_sentences(what: str, probabilities: Probabilities | Logits, lengths: Sequence[int], n_tags: int) -> bool:
-    """The same for a batch: (sentences, words, …, tags), of which only the real words need to be finite.
+    """Refuse a batch (sentences, words, …, tags) of the wrong shape, or with values that are not finite at real words.
 
-    Whether all are, padding too.
+    Return True if all values are finite, those of the padding too.
     """
     values = values_of(probabilities)
     n_axes, n_words = values.ndim - 2, values.shape[1]
@@ -60,12 +61,12 @@ def check_sentences(what: str, probabilities: Probabilities | Logits, lengths: S
 
 
 def values_of(probabilities: Probabilities | Logits) -> Probabilities:
-    """The numbers, whichever they are."""
+    """Return the array itself, be it of probabilities or of logits."""
     return probabilities.values if isinstance(probabilities, Logits) else probabilities
 
 
 def pick(probabilities: Probabilities | Logits, *places: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The probabilities at some places, given by their indices along all axes but the last; without any, all."""
+    """Return the probabilities at `places` (indices along all axes but the last), or all if no places are given."""
     picked = values_of(probabilities)[places] if places else values_of(probabilities)
     return _softmax(picked) if isinstance(probabilities, Logits) else picked.astype(np.float64)
 

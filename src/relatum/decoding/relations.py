@@ -22,7 +22,10 @@ _Array = NDArray[np.float64]
 _Indices = NDArray[np.intp]
 
 _TOGETHER = 32
-"""A sentence of more entities is decoded by itself: room for all their pairs in every sentence would be too much."""
+"""The most entities of a sentence that is decoded together with others.
+
+A sentence with more is decoded by itself: padding every sentence to so many pairs would take too much memory.
+"""
 
 
 def decode_relations(
@@ -32,12 +35,12 @@ def decode_relations(
     opposite: Opposite,
     constraints: Constraints = "none",
 ) -> tuple[Relation, ...]:
-    """The relations between the entities; `probabilities` has the axes (row words, column words, tags).
+    """Decode the relations between the entities; `probabilities` has the axes (row words, column words, tags).
 
     For each ordered pair, `TableTags.ballot` names the cells that are asked and what each tag says in them; the outcome
     with the most probability wins. Ties go to no relation, then to the type that the schema has first. Entities that
-    share words have no relation. Tags that speak for something else than a relation from head to tail, such as one in
-    the opposite direction, count as no relation, which is how the published numbers were made, or with
+    share words have no relation. Tags that speak for something else than a relation from head to tail, such as a
+    relation in the opposite direction, count as no relation, which is how the published numbers were made, or with
     `opposite="ignored"` for nothing, as the paper's text has it: then only ⊥ speaks for no relation.
 
     With `constraints="schema"` a tag that the schema does not allow between entities of the two types, in the direction
@@ -61,10 +64,11 @@ def decode_tables(
     opposite: Opposite,
     constraints: Constraints = "none",
 ) -> list[tuple[Relation, ...]]:
-    """The same for a batch: (sentences, row words, column words, tags), of which each sentence has so many words.
+    """Decode the relations of a batch as `decode_relations` does.
 
-    All sentences go through the same few steps together: most have few entities, so that by themselves each step would
-    take far longer than what is to be computed in it.
+    `probabilities` has the axes (sentences, row words, column words, tags); `lengths` has the number of words of each
+    sentence. All sentences go through the same few steps together: most sentences have few entities, so that for a
+    single sentence the overhead of each step would far exceed the computation in it.
     """
     check_sentences("relation", probabilities, lengths, len(tags.names))
     known = [tuple(dict.fromkeys(one)) for one in entities]
@@ -82,15 +86,15 @@ def decode_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The entities of some sentences and the words that stand for them, padded; no other word is ever asked."""
+    """The entities of some sentences and the words that stand for them, padded; no cells of other words are read."""
 
     entities: Sequence[tuple[Entity, ...]]
     words_of: Sequence[list[tuple[int, ...]]]
-    """Of each sentence and entity, which words of the sentence stand for it."""
+    """The words that stand for each entity, by sentence and entity."""
     n_words: list[int]
-    """How many different words those are in each sentence."""
+    """The number of different words that stand for entities in each sentence."""
     words: _Indices
-    """(sentences, words): which words of the sentence they are; 0 behind the last."""
+    """(sentences, words): the index in the sentence of each word that stands for an entity; 0 behind the last."""
     members: _Array
     """(sentences, entities, words): 1 where the word stands for the entity."""
 
@@ -111,20 +115,20 @@ class _Asked:
         return cls(entities, words_of, n_words, _pad(words), members)
 
     def allowed(self, tags: TableTags) -> NDArray[np.bool_]:
-        """(sentences, entities, entities, tags): the tags that the schema allows between a row's and a column's."""
+        """Return (sentences, entities, entities, tags): True if the schema allows the tag between the two entities."""
         numbers = {label: number for number, label in enumerate(tags.schema.entity_types)}
         types = _pad([[numbers.get(entity.label, len(numbers)) for entity in one] for one in self.entities])
         return tags.allowed[types[:, :, None], types[:, None]]
 
     def in_order(self) -> NDArray[np.bool_]:
-        """(sentences, heads, tails): whether the head comes first; of two that begin together, the shorter does."""
+        """Return (sentences, heads, tails): True if the head comes first; if both begin together, the shorter does."""
         after = 1 + max(entity.span.end for one in self.entities for entity in one)
         order = _pad([[entity.span.start * after + entity.span.end for entity in one] for one in self.entities])
         in_order: NDArray[np.bool_] = order[:, :, None] < order[:, None]
         return in_order
 
     def cells(self, tags: TableTags) -> NDArray[np.bool_] | None:
-        """(sentences, words, words): the cells that the table fills, of words that there are; None for all."""
+        """Return (sentences, words, words): True for cells that the table fills, False for padding; None for all."""
         longest = max(self.n_words)
         if tags.fill == "entire" and min(self.n_words) == longest:
             return None  # as always where there is one sentence
@@ -138,7 +142,7 @@ class _Asked:
 def _read_cells(
     probabilities: Probabilities | Logits, rows: _Indices, words: _Indices, cells: NDArray[np.bool_] | None
 ) -> _Array:
-    """(sentences, words, words, tags): the probabilities in these cells of these rows of the batch, 0 in others."""
+    """Return (sentences, words, words, tags): the probabilities in `cells` of `rows` of the batch, 0 in other cells."""
     if cells is None:
         return pick(probabilities, rows[:, None, None], words[:, :, None], words[:, None])
     sentence, row, column = cells.nonzero()
@@ -161,7 +165,7 @@ def _decide(
     opposite: Opposite,
     constraints: Constraints,
 ) -> list[tuple[Relation, ...]]:
-    """The relations of the sentences in these rows of the batch."""
+    """Decide on the relations of the sentences in these rows of the batch."""
     blocks = _block_sums(asked.members, _read_cells(probabilities, rows, asked.words, asked.cells(tags)))
     if constraints == "schema":
         blocks *= asked.allowed(tags)
@@ -188,7 +192,7 @@ def _decide(
 
 
 def _block_sums(members: _Array, table: _Array) -> _Array:
-    """(sentences, entities, entities, tags): the table summed over the words of a row's and of a column's entity."""
+    """Return (sentences, entities, entities, tags): the table summed over the words of the two entities."""
     n_sentences, n_entities, n_words = members.shape
     rows = (members @ table.reshape(n_sentences, n_words, -1)).reshape(n_sentences, n_entities, n_words, -1)
     sums: _Array = members[:, None] @ rows
@@ -196,7 +200,7 @@ def _block_sums(members: _Array, table: _Array) -> _Array:
 
 
 def _votes(blocks: _Array, asked: _Asked, tags: TableTags, opposite: Opposite) -> _Array:
-    """(sentences, heads, tails, outcomes): the mass for each outcome."""
+    """Return (sentences, heads, tails, outcomes): the probability mass for each outcome."""
     n_outcomes, n_tags = 1 + len(tags.schema.relation_types), blocks.shape[-1]
     # Only the tags of symmetric types say something else of a pair that is not in order.
     orders = (False, True) if any(kind.symmetric for kind in tags.schema.relation_types) else (True,)
@@ -214,7 +218,7 @@ def _votes(blocks: _Array, asked: _Asked, tags: TableTags, opposite: Opposite) -
 
 @lru_cache(maxsize=256)
 def _gathering(outcomes: tuple[tuple[int, ...], ...], n_outcomes: int, opposite: Opposite) -> _Array:
-    """(tags, outcomes of every reading): 1 where the tag speaks for the outcome; the same for all sentences."""
+    """Return (tags, outcomes of every reading): 1 where the tag speaks for the outcome; the same for all sentences."""
     parts = []
     for one in outcomes:
         gathering = np.zeros((len(one), n_outcomes))

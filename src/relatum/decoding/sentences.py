@@ -24,13 +24,13 @@ def decode_sentences(
     search: Search = "rules",
     constraints: Constraints = "none",
 ) -> list[Annotation]:
-    """What each sentence of a batch says.
+    """Decode the entities and relations of each sentence of a batch.
 
-    The probabilities have the axes (sentences, words, tags) and (sentences, row words, column words, tags); what lies
-    beyond the `lengths` of the sentences is not looked at. Where `entities` are given, they are returned as they are
-    and only relations are looked for, between them; they may be nested, overlapping or discontinuous. Without relation
-    probabilities there are no relations. `search` is that of `decode_words`, `opposite` and `constraints` those of
-    `decode_relations`.
+    The probabilities have the axes (sentences, words, tags) and (sentences, row words, column words, tags); values
+    beyond the `lengths` of the sentences are not looked at. If `entities` are given, they are returned as they are and
+    only relations between them are looked for; they may be nested, overlapping or discontinuous. Without relation
+    probabilities there are no relations. `search` is passed to `decode_words`; `opposite` and `constraints` mean the
+    same as in `decode_relations`.
     """
     found = decode_words(entity_probabilities, lengths, sequence_tags, search) if entities is None else entities
     if relation_probabilities is None:
