@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 SHOWN = 1000
-"""How many problems are kept and spelt out; beyond that they are only counted, so that memory stays bounded."""
+"""The number of problems that are kept and spelt out; further ones are only counted, so that memory stays bounded."""
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text, escaped where a terminal could not show it, but for the characters to keep."""
+    """Escape the characters that a terminal could not show, except the characters in `keep`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Numbers of errors that say that a file cannot grow: only those who write see them."""
+"""The error numbers for a file that cannot grow; only code that writes meets them."""
 _CURES = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space or have the quota raised",

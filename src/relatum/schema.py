@@ -26,16 +26,16 @@ class RelationType:
     """The labels of head and tail that go together; where there are none, every head goes with every tail."""
 
     def allows(self, head: str, tail: str) -> bool:
-        """Whether it may go from an entity of the one type to one of the other; if symmetric, or the other way."""
+        """True if the relation may go from an entity of type `head` to one of type `tail`; if symmetric, either way."""
         return self._allows(head, tail) or (self.symmetric and self._allows(tail, head))
 
     def connecting(self, pairs: Sequence[tuple[str, str]]) -> RelationType:
-        """The same between the labels of these pairs, and of these alone."""
+        """Return this relation type restricted to the given pairs of head and tail labels."""
         heads, tails = (tuple(sorted({pair[end] for pair in pairs})) for end in (0, 1))
         return replace(self, head_labels=heads, tail_labels=tails).only(pairs)
 
     def only(self, pairs: Iterable[tuple[str, str]]) -> RelationType:
-        """The same for these pairs, which are not listed where they are all that its labels can make."""
+        """Return this relation type with these `pairs`, or with none if they are all that its labels can make."""
         listed = tuple(dict.fromkeys(pairs))
         is_all = set(listed) == set(product(self.head_labels, self.tail_labels))
         return replace(self, pairs=() if is_all else listed)
@@ -88,12 +88,12 @@ class Schema:
         return self.relation_types[self.relation_index(label)]
 
     def is_symmetric(self, label: str) -> bool:
-        """Whether the order of head and tail is without meaning; false for a type the schema does not know."""
+        """True if the order of head and tail has no meaning; False for a type that the schema does not have."""
         index = self._relation_index.get(label)
         return index is not None and self.relation_types[index].symmetric
 
     def restrict(self, annotation: Annotation) -> Annotation:
-        """The entities and relations whose types the schema has."""
+        """Keep the entities and relations whose types the schema has; a relation also needs both its entities."""
         entities = tuple(entity for entity in annotation.entities if entity.label in self._entity_index)
         ends = set(entities)
         relations = tuple(
@@ -104,7 +104,7 @@ class Schema:
         return Annotation(entities, relations)
 
     def unknown_types(self, annotations: Iterable[Annotation]) -> list[str]:
-        """The types of annotations that the schema does not have, sorted."""
+        """Return the types used in the annotations that the schema does not have, sorted."""
         unknown: set[str] = set()
         for annotation in annotations:
             unknown.update(one.label for one in annotation.entities if one.label not in self._entity_index)
@@ -232,7 +232,7 @@ class SchemaBuilder:
             self._pairs.setdefault(relation.label, set()).add((relation.head.label, relation.tail.label))
 
     def build(self, known: Schema | None = None) -> Schema:
-        """The schema; a `known` one says which relation types are symmetric, as annotations do not."""
+        """Return the schema; `known` says which relation types are symmetric, as annotations do not."""
         return Schema(
             tuple(sorted(self._entities)),
             tuple(
@@ -243,7 +243,7 @@ class SchemaBuilder:
 
 
 def infer_schema(annotations: Iterable[Annotation]) -> Schema:
-    """The schema that the annotations use, each relation type with what it was seen to connect."""
+    """Return the schema that the annotations use, each relation type with the entity types it was seen to connect."""
     builder = SchemaBuilder()
     for annotation in annotations:
         builder.add(annotation)

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class StrictDecoder(json.JSONDecoder):
-    """A JSON decoder that remembers the keys that an object has twice; whoever uses it looks at `repeated`."""
+    """A JSON decoder that collects in `repeated` the keys that an object has twice; the caller checks the list."""
 
     def __init__(self) -> None:
         self.repeated: list[str] = []
@@ -26,7 +26,7 @@ class StrictDecoder(json.JSONDecoder):
 
 
 def loads(text: str) -> Any:
-    """Parse a JSON value; a key that an object has twice is a `ValueError`, as everything else that is wrong."""
+    """Parse a JSON value; raise `ValueError` if an object has a key twice, or if anything else is wrong."""
     decoder = StrictDecoder()
     value = decoder.decode(text)
     if decoder.repeated:

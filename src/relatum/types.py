@@ -12,7 +12,7 @@ from math import exp, log, log1p
 from typing import NamedTuple
 
 SURE = 1e-12
-"""Scores this close to 0 or 1 count as this far from it where their logit is taken; that of 1 is infinite."""
+"""The least distance from 0 and 1 that scores are moved to before their logit is taken; the logit of 1 is infinite."""
 
 
 class _Ends(NamedTuple):
@@ -89,9 +89,9 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class ScoreMap:
-    """From a model's own score to how likely it is that what has it is right: sigmoid(logit(score) / T + b).
+    """A map from a model's score to the probability that a finding is right: sigmoid(logit(score) / T + b).
 
-    A higher score never becomes a lower one.
+    A higher score never gets a lower probability.
     """
 
     temperature: float = 1.0
@@ -115,7 +115,7 @@ class Calibration:
     relations: ScoreMap = ScoreMap()
 
     def apply(self, annotation: Annotation, *, given: bool = False) -> Annotation:
-        """The same annotation with other scores; entities that were given to the model keep those they have."""
+        """Return the annotation with mapped scores; entities that were `given` to the model keep their scores."""
         entities = annotation.entities if given else tuple(map(self._entity, annotation.entities))
         ends = {entity: entity for entity in reversed(entities)}  # of equal ones the first
         relations = tuple(
@@ -135,13 +135,13 @@ class Calibration:
 
 
 class Context(NamedTuple):
-    """Words of the same text that stand before and after a sentence, the nearest ones, in the order of the text."""
+    """The nearest words before and after a sentence in the same text, in the order of the text."""
 
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
     def nearest(self, n: int) -> Context:
-        """At most so many words of each side."""
+        """Return the `n` nearest words of each side, or all if there are fewer."""
         before, after = self
         if len(before) <= n and len(after) <= n:
             return self
@@ -150,9 +150,10 @@ class Context(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What the model reads. `offsets` are the words' character spans in `text`, when there is a text.
+    """A sentence for the model to read. `offsets` are the words' character spans in `text`, if there is a text.
 
-    `around` is what an encoder with `encoder.context` reads with it; nothing is ever found in it.
+    `around` has the words that an encoder with `encoder.context` reads beside the sentence; nothing is ever found in
+    them.
     """
 
     words: tuple[str, ...]
@@ -179,7 +180,7 @@ class Example:
 
     @property
     def full_gold(self) -> Annotation:
-        """All that was annotated: every score is against this."""
+        """Everything that was annotated; all scores are computed against it."""
         if self.left_out == Annotation():
             return self.gold
         return Annotation(self.gold.entities + self.left_out.entities, self.gold.relations + self.left_out.relations)
