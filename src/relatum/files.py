@@ -11,7 +11,9 @@ from relatum import strict_json
 from relatum.errors import RelatumError
 
 MAX_JSON = 64 * 2**20
-"""The most bytes of a JSON file that is read whole; the largest of ours have some hundred thousand words."""
+"""The most bytes of a file that is read whole; the largest of ours have some hundred thousand words."""
+MAX_RECORD = 16 * 2**20
+"""The most bytes of other JSON, such as settings: a file of nothing but brackets takes 25 times the memory."""
 
 
 def open_file(path: Path) -> BufferedReader:
@@ -36,7 +38,7 @@ def read_bytes(path: Path, limit: int = MAX_JSON) -> bytes:
     return content
 
 
-def read_json(path: Path, limit: int = MAX_JSON) -> object:
+def read_json(path: Path, limit: int = MAX_RECORD) -> object:
     """Read the JSON value in a file."""
     try:
         return strict_json.loads(read_bytes(path, limit).decode("utf-8-sig"))

@@ -55,6 +55,16 @@ def test_manifest_lists_every_file(whole: Path) -> None:
     assert "schema.json" in listed
 
 
+@pytest.mark.parametrize("name", ["config.json", "schema.json", "manifest.json"])
+def test_settings_of_many_megabytes_are_refused_before_they_are_parsed(saved: Path, name: str) -> None:
+    (saved / name).write_text("[" + "{}," * (6 * 2**20) + "{}]")
+    if name != "manifest.json":
+        seal(saved)
+    begun = time.process_time()
+    refused(saved, f"{name}: found 18,874,372 bytes, expected at most 16,777,216")
+    assert time.process_time() - begun < 1
+
+
 def test_labels_that_were_exchanged_are_noticed(saved: Path) -> None:
     path = saved / "schema.json"
     path.write_text(path.read_text().replace("Loc", "LOC").replace("Peop", "Loc").replace("LOC", "Peop"))

@@ -134,7 +134,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
     if not path.exists():
         raise RelatumError(f"{path}: no such file; a model is a directory made by relatum train")
     try:
-        value = files.read_json(path)
+        value = files.read_json(path, files.MAX_JSON if kind is list else files.MAX_RECORD)  # words are a list
     except RelatumError as error:
         raise RelatumError(f"{error}; {CURE}") from None
     if not isinstance(value, kind):

@@ -15,7 +15,7 @@ from relatum.encoders.fetching.fetch import encoder_folder
 from relatum.encoders.hashing import encoder_weights
 from relatum.encoders.resolve import SHIPPED, cache_folder
 from relatum.errors import RelatumError
-from relatum.files import read_json
+from relatum.files import MAX_JSON, read_json
 
 _LICENCE = re.compile(r"\*\*Licence:\*\* ([^,\n]+)")
 
@@ -123,7 +123,7 @@ def _number(config: dict[str, Any], *keys: str) -> int | None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = read_json(path)
+        content = read_json(path, MAX_JSON)
     except RelatumError:
         return {}
     return content if isinstance(content, dict) else {}
