@@ -1,4 +1,4 @@
-"""Tables in a page of Markdown: what stands between two marks is made from the file that the first one names.
+"""Tables in a page of Markdown: the text between two marks is made from the file that the first mark names.
 
 <!-- table: results/table-3.json -->
 …
@@ -16,12 +16,12 @@ _BLOCK = re.compile(r"(<!-- table: (?P<file>\S+) -->\n).*?(<!-- end of table -->
 
 
 def files_of(page: str) -> list[str]:
-    """The files that the marks of a page name."""
+    """Return the files that the marks of a page name."""
     return [match["file"] for match in _BLOCK.finditer(page)]
 
 
 def fill(page: str, table: Callable[[str], str]) -> str:
-    """The page with every table made anew; `table` makes one from the name of its file. Errors name the line."""
+    """Return the page with all tables made anew; `table` makes a table from its file's name. Errors name the line."""
     n_marks = page.count("<!-- table: ")
     if not n_marks or n_marks != len(files_of(page)):
         fault = "a mark of a table has no end" if n_marks else "there is no mark of a table"

@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def configs_folder() -> Path:
-    """Where they are: inside the installed package, or at the root of a checkout, which the package is made from."""
+    """Return the folder of these files: in the installed package, or at the root of the checkout it is made from."""
     places = (_PACKAGE / "configs", _PACKAGE.parent.parent / "configs")
     for place in places:
         if (place / f"{PRESET}.toml").is_file():
@@ -25,7 +25,7 @@ def configs_folder() -> Path:
 
 
 def config_file(name: str) -> Path:
-    """The file of a name such as `ablations/layers-1`."""
+    """Return the path of a file of settings, by a name such as `ablations/layers-1`."""
     path = configs_folder() / f"{name}.toml"
     if not path.is_file():
         raise RelatumError(f"{path}: no such file of settings; install relatum again, or restore it")

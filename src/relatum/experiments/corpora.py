@@ -17,16 +17,16 @@ VARIABLE = "RELATUM_DATA"
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A corpus by its name, and how the paper divides it."""
+    """A corpus: its names, its settings, its source, and the folds that the paper divides it into."""
 
     name: str
     title: str
     config: str
-    """The file of settings for it, in the folder configs."""
+    """The file of settings for the corpus, in the folder configs."""
     source: str
-    """Where a user gets it."""
+    """The place to get the corpus from; for a file or folder of the user's own, its path."""
     n_folds: int | None = None
-    """The folds of the paper's cross-validation."""
+    """The number of folds in the paper's cross-validation; None if the paper has none."""
 
 
 CORPORA = {
@@ -42,7 +42,7 @@ CORPORA = {
 
 
 def name_corpus(name: str) -> Corpus:
-    """A corpus by its name; any other file or folder goes by the preset of CoNLL04."""
+    """Return the corpus of a name; any other file or folder gets the settings of the preset for CoNLL04."""
     if name in CORPORA:
         return CORPORA[name]
     path = Path(name)
@@ -57,27 +57,27 @@ def name_corpus(name: str) -> Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A corpus that is there."""
+    """A corpus that was found on disk."""
 
     path: Path
     folds: Path | int | None
-    """A file or folder of lists, or how many folds are to be made; None where it has parts of its own."""
+    """A file or folder of lists, or the number of folds to make; None if the corpus has parts of its own."""
     shown: str
-    """Its path as a user would write it."""
+    """The path of the corpus as a user would write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where corpora and word vectors are looked for."""
+    """The places to look for corpora and word vectors."""
 
     named: Mapping[str, Path] = field(default_factory=dict)
-    """Corpora with places of their own."""
+    """The paths of corpora that were given as NAME=PATH, by name."""
     lists: Mapping[str, Path] = field(default_factory=dict)
-    """Lists of documents for corpora, by name."""
+    """The paths of the lists of documents for corpora, by the name of the corpus."""
     folder: Path | None = None
-    """A folder that has others by the names of corpora, or is itself a corpus."""
+    """A folder that contains corpora under their names, or is itself a corpus."""
     variable: bool = False
-    """Whether an environment variable says which."""
+    """True if `folder` comes from the environment variable."""
 
     @classmethod
     def parse(
@@ -109,7 +109,7 @@ class Places:
         return cls(named, listed, folder, variable=True)
 
     def locate(self, corpus: Corpus, alone: bool) -> Located | None:
-        """The corpus, or None where it is not there; where it stands `alone`, the folder itself may be it."""
+        """Find a corpus; None if it is not there. If no other is asked for (`alone`), the folder itself may be it."""
         lists = self.lists.get(corpus.name)
         if corpus.name not in CORPORA:
             path = Path(corpus.source)
@@ -129,14 +129,14 @@ class Places:
         return None
 
     def word_vectors(self, name: str) -> Path | None:
-        """A file of word vectors beside the corpora: the named one, or a part of it, compressed or not."""
+        """Find a file of word vectors beside the corpora: the named file, or a part of it, compressed or not."""
         stem = name.removesuffix(".gz").removesuffix(".txt")
         folders = [] if self.folder is None else [self.folder, self.folder / "glove"]
         found = [path for folder in folders for path in sorted(folder.glob(f"{stem}*.txt*")) if path.is_file()]
         return found[0] if found else None
 
     def needed(self, corpus: Corpus) -> str:
-        """What a user must do to have the corpus."""
+        """Return a message that tells the user how to provide the corpus."""
         return (
             f"{corpus.source}: give --data {corpus.name}=PATH, or a folder of corpora by --data or {VARIABLE} that has "
             f"{corpus.name}"
@@ -157,7 +157,7 @@ def _parse_lists(given: Sequence[str]) -> dict[str, Path]:
 
 
 def _located(corpus: Corpus, path: Path, shown: str, lists: Path | None) -> Located:
-    """A corpus with the lists that were given, or lie in its folder, or else as the paper divides it."""
+    """Describe a corpus that was found: divided by the given lists, by lists in its folder, or else as in the paper."""
     inside = (path / "folds.json", path / "lists")
     lists = lists or next((place for place in inside if place.exists()), None)
     if lists is not None:

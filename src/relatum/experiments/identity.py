@@ -1,7 +1,7 @@
-"""By what runs are known again: a hash of all settings but the seed, and of the data.
+"""The identity of runs: a hash of all settings but the seed, and of the data.
 
-A setting that relatum has got since is not in the hash of older runs. While it has the value by which nothing is other
-than before, mostly its default, they are still the same.
+A setting that was added to relatum later is not in the hash of older runs. While that setting has the value that
+changes nothing, mostly its default, older runs still count as the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITHOUT_SAY = ("cache", "cache_path", "cache_limit_mib", "store")
 
 
 def settings_record(config: Config) -> dict[str, Any]:
-    """What runs of the same settings have in common, whatever their seeds and wherever their files are."""
+    """Return the settings that identify runs, the same for all seeds and wherever the encoder and word vectors lie."""
     record = config.to_dict()
     del record["training"]["seed"]
     for key in _WITHOUT_SAY:
@@ -36,22 +36,22 @@ def settings_record(config: Config) -> dict[str, Any]:
 
 
 def _known(encoder: str) -> str:
-    """An encoder's name, or the hash of its weights where it is named by its folder."""
+    """Return an encoder's name, or the hash of its weights if it is named by its folder."""
     folder = named_folder(encoder)
     return encoder if folder is None else weights_hash(folder)
 
 
 def settings_hash(record: Mapping[str, Any], fingerprint: str, with_test: bool) -> str:
-    """The hash of settings, the data and the parts that are scored."""
+    """Return the hash of the settings, the data and the parts that are scored."""
     whole = json.dumps([record, fingerprint, with_test], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
 
 def as_older(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of settings as an older version would have written it, of which another record is given.
+    """Return a record of settings as it would have been written by the older version that wrote the record `older`.
 
-    It is without settings that the older one does not know, where nothing is other by them, and with those that are
-    gone by now, where they did nothing.
+    Settings that `older` does not have are left out if their values change nothing. Settings that no longer exist are
+    added if `older` has them with values that did nothing.
     """
     made = _without(record, older, _defaults())
     for section, gone in RETIRED.items():
@@ -74,7 +74,7 @@ def _without(record: Mapping[str, Any], older: Mapping[str, Any], defaults: Mapp
 
 @cache
 def _defaults() -> dict[str, Any]:
-    """The values by which versions worked that did not have the setting yet."""
+    """Return, for each setting, the value that older versions without this setting worked by."""
     values = Config().to_dict()
     for section, before in EARLIER.items():
         values[section] |= before

@@ -1,4 +1,4 @@
-"""Tables from the requests for them to the files that hold them."""
+"""The making of tables: from requests to files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from relatum.training.runs.plan import PlannedRun
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A table as far as it was made, and the file of its record, beside which it is in other forms."""
+    """A table as far as it was made, and the path of its record; the Markdown and CSV files lie beside the record."""
 
     record: dict[str, Any]
     path: Path
@@ -34,7 +34,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A table that is being made: its rows with their plans, where they have one, and where it is written."""
+    """A table that is being made: its rows, each with its plan if it can be run, and the folder to write it to."""
 
     table: Table
     request: Request
@@ -47,7 +47,7 @@ class Draft:
         return [row for _, row in self.rows if row is not None]
 
     def write(self, outcome: Outcome, needs: Mapping[Path, str]) -> Made:
-        """Write the table of the runs that are there."""
+        """Write the table of the runs that are complete."""
         record = make_record(self.table, self.request, self.rows, outcome, needs, self.command)
         path = self.out / f"{file_name(self.request, record, self.rows)}.json"
         write_table(path, record)
@@ -57,7 +57,7 @@ class Draft:
 def plan_table(
     request: Request, out: Path, device: str = "auto", planner: Planner | None = None
 ) -> list[tuple[Chosen, PlannedRow | None]]:
-    """All rows; those that cannot be run have no plan, and say what they need. Tables with one planner share runs."""
+    """Plan all rows; a row that cannot run has no plan and says what it needs. Tables with one planner share runs."""
     planner = planner or Planner(out, request, device)
     rows: list[tuple[Chosen, PlannedRow | None]] = []
     wrong: dict[str, str] = {}
@@ -81,7 +81,7 @@ def plan_table(
 def plan_tables(
     requests: Sequence[Request], out: Path, device: str = "auto"
 ) -> list[list[tuple[Chosen, PlannedRow | None]]]:
-    """The rows of several tables, which must differ in tables and rows alone; what they share has one folder."""
+    """Plan several tables, whose requests must differ in table and rows alone; runs that they share have one folder."""
     planner = Planner(out, requests[0], device)
     return [plan_table(request, out, device, planner) for request in requests]
 
@@ -97,11 +97,11 @@ def make_tables(
     say: Callable[[str], None] = lambda _: None,
     console: Console | None = None,
 ) -> list[Made]:
-    """Make all runs that tables need and that are not there, side by side, and write the tables into `out`.
+    """Make all missing runs that the tables need, side by side, and write the tables into `out`.
 
-    Rows that fail, or need something, leave the others as they are and are named in the record. Tables are written
-    after every run, so that one that is interrupted is there as far as it came. `as_is` runs nothing, and writes the
-    tables of the runs that are there. `command` makes what a record says it was made by.
+    A row that fails, or needs something, does not affect the other rows and is named in the record. Tables are written
+    after every run, so that an interrupted table is there as far as it came. `as_is` runs nothing, and writes the
+    tables of the runs that are complete. `command` makes the command line that the record of a table names.
     """
     drafts = [
         Draft(find_table(request.table), request, rows, out, command(request))
@@ -122,7 +122,7 @@ def make_tables(
 
 
 def _check_able(drafts: Sequence[Draft], needs: Mapping[Path, str]) -> None:
-    """Refuse tables of which no row can be run or was run: they would take the place of better ones."""
+    """Refuse tables if none of their rows can be run or was run: they would replace better tables."""
     lacking: dict[str, None] = {}
     for draft in drafts:
         for chosen, planned in draft.rows:
@@ -142,7 +142,7 @@ def _complete(
     say: Callable[[str], None],
     console: Console | None,
 ) -> Outcome:
-    """Make all runs that are not there and can be made, with their scores, and write tables along the way."""
+    """Make all missing runs that can be made, with their scores, and write tables along the way."""
     scoring = GoldScoring(device, say)
     able = [row for draft in drafts for row in draft.planned if row.folder.path not in needs]
     scored = {
@@ -192,7 +192,7 @@ def write_table(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def file_name(request: Request, record: Mapping[str, Any], rows: Sequence[tuple[Chosen, PlannedRow | None]]) -> str:
-    """A name that says what a table is of; corpus and encoder where all rows share them."""
+    """Return a file name for a table: its number, the corpus and the encoder if all rows share them, and the part."""
     run = [chosen for chosen, _ in rows if chosen.settings is not None]
     corpora = {chosen.corpus.name for chosen in run}
     encoders = {encoder_title(chosen.settings.config.encoder) for chosen in run if chosen.settings is not None}

@@ -17,11 +17,11 @@ from relatum.training.runs.plan import PlannedRun
 from relatum.training.runs.summary import read_result
 
 GOLD_SCORES = "gold-entities.json"
-"""In the folder of a run: its scores where the gold entities are given."""
+"""The file in the folder of a run that has its scores with the gold entities given."""
 
 
 def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
-    """What a run says for a column: an F1 between 0 and 1, or a count; None where it does not say."""
+    """Return the value of a run for a column: an F1 between 0 and 1, or a count; None if the run does not have it."""
     folder = row.folder.run(run)
     result = read_result(folder.result)
     if column.task is None:
@@ -39,7 +39,7 @@ def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> floa
 
 
 def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
-    """The best F1 that the tagging of a run allows for a column; None where the run does not say."""
+    """Return the best F1 that the tagging of a run allows for a column; None if the run does not say."""
     best = (read_result(row.folder.run(run).result).get("ceiling") or {}).get(part)
     if column.task is None or best is None or not best[column.task]["micro"]["support"]:
         return None
@@ -47,7 +47,7 @@ def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> f
 
 
 def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
-    """Whether a column is of gold entities, and the row's runs had to find theirs."""
+    """True if the row has this column and it needs gold entities, while the row's runs had to find their entities."""
     wanted = column.gold_entities and column.key in row.chosen.row.published
     return wanted and row.plan.config.evaluation.entities != "gold"
 
@@ -58,9 +58,9 @@ def write_gold_scores(folder: RunFolder, scores: dict[str, Any]) -> None:
 
 
 def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | None = None) -> dict[str, Any]:
-    """The scores of the model of a run on dev, and on test where the run had it, with the gold entities given.
+    """Score the model of a run with the gold entities given, on dev, and on test if the run had it.
 
-    `text` are the settings by which the user has planned the run.
+    `text` are the text settings with which the user has planned the run.
     """
     from relatum.evaluation.metrics import evaluate, usable_macro
     from relatum.extractor.extractor import Extractor

@@ -35,7 +35,7 @@ def _main(
     configs: tuple[str, ...] = (),
     label: str = _OURS,
 ) -> Row:
-    """A row of Table 1; `quoted` is another system, which is not run."""
+    """Make a row of Table 1; `quoted` names another system, which is not run."""
     ner, re, strict = numbers
     published = {"ner": ner, "re": re, "re_strict": strict}
     if quoted:
@@ -58,7 +58,7 @@ def _layers(n: int, shared: bool, parameters: float, ner: float, re: float) -> R
 
 
 def _encoder(label: str, name: str | None, without: dict[str, float | None], maps: bool) -> Row:
-    """A row of Table 2: an encoder, with or without its attention maps."""
+    """Make a row of Table 2: an encoder, with or without its attention maps."""
     configs = () if name is None else (f"ablations/encoder-{name}",)
     if not maps and name != "elmo":
         configs = (*configs, "ablations/without-attention-maps")

@@ -1,11 +1,11 @@
-"""Which runs a table needs, and which of them are there.
+"""The plan of a table: the runs that it needs, and which of them are there.
 
     table-3-….json, .md, .csv    tables
     folds/                       folds that were made here
     runs/NAME-HASH/              the runs of one setting, as `training.runs` describes them
 
-The hash is that of all settings but the seed, and of the data. So rows of several tables that are the same share their
-runs, more runs can be asked for later, and what has changed is never taken for what was measured.
+The hash covers all settings but the seed, and the data. So rows that are the same in several tables share their runs,
+more runs can be asked for later, and a run is never taken for one with other settings or data.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class PlannedRow:
     folder: RunsFolder
     plan: Plan
     wanted: tuple[PlannedRun, ...]
-    """Those of the plan that this table asks for."""
+    """The runs of the plan that this table asks for."""
 
     @property
     def complete(self) -> list[PlannedRun]:
         return [run for run in self.wanted if self.folder.run(run).result.exists()]
 
     def command(self, out: Path | None = None) -> str:
-        """What makes these runs by hand, in a folder of its own."""
+        """Return the command that makes these runs by hand, in the folder `out` or else in the row's own folder."""
         assert self.chosen.settings is not None
         assert self.chosen.data is not None
         words = [self.plan.data, "--out", str(out or self.folder.path), *self.chosen.settings.arguments()]
@@ -56,10 +56,10 @@ class PlannedRow:
 
 
 class Planner:
-    """Plans rows in one folder; data that rows share are read once."""
+    """A planner of rows in one folder, which reads data that rows share once."""
 
     def __init__(self, out: Path, request: Request, device: str) -> None:
-        """Of the request, runs, folds and parts are read: tables that have them in common share a planner."""
+        """Use only the runs, folds and parts of the request: tables that have these in common share a planner."""
         self._out, self._request, self._device = out.absolute(), request, device
         self._folders: dict[str, Path] = {}
         self._known: dict[Path, dict[str, Any]] | None = None
@@ -67,7 +67,7 @@ class Planner:
         self._folds: dict[tuple[Path, Path], list[Fold]] = {}
 
     def plan(self, chosen: Chosen) -> PlannedRow:
-        """The runs of a row that has settings and data. Nothing is written but folds that have to be made."""
+        """Plan the runs of a row that has settings and data. Nothing is written but folds that have to be made."""
         settings, data = chosen.settings, chosen.data
         assert settings is not None
         assert data is not None
@@ -111,7 +111,7 @@ class Planner:
         return replace(row, plan=replace(plan, command=row.command()))
 
     def _folder(self, chosen: Chosen, fingerprint: str) -> Path:
-        """The folder of runs with such settings and data: one that is there, or is planned for another row, or new."""
+        """Return the folder of runs with these settings and data: one on disk, one planned for another row, or new."""
         assert chosen.settings is not None
         record = settings_record(chosen.settings.config)
         key = settings_hash(record, fingerprint, self._request.with_test)
@@ -124,7 +124,7 @@ class Planner:
         return self._folders[key]
 
     def _older(self, record: Mapping[str, Any], fingerprint: str) -> list[Path]:
-        """The folders of the same runs that were begun when relatum had other settings than today."""
+        """Return the folders of the same runs that were begun when relatum had other settings than today."""
         if self._known is None:
             plans = sorted((self._out / "runs").glob("*/runs.json"))
             known = {path.parent: stored_settings(path) for path in plans}
@@ -134,7 +134,7 @@ class Planner:
         return [path for path in self._known if path.name.rpartition("-")[2] in keys]
 
     def _lists(self, data: Located, name: str) -> Path | None:
-        """The file of folds, which is made here where there is none."""
+        """Return the file of folds, and make it if there is none; None if the corpus is not divided into folds."""
         if not isinstance(data.folds, int):
             return None if data.folds is None else data.folds.absolute()
         path = self._out / "folds" / f"{name}-{data.folds}.json"
@@ -150,7 +150,7 @@ class Planner:
         return self._folds[lists, data]
 
     def _fingerprint(self, data: Located, config: Config, lists: Path | None, fold: int | None) -> str:
-        """That of the data of a run; which sentences are held out depends on the seed only without a dev part."""
+        """Return the fingerprint of a run's data; only without a dev part does the seed decide what is held out."""
         has_own_dev = (
             has_dev(data.path) if lists is None else all(one.dev for one in self._read_folds(lists, data.path))
         )
@@ -165,7 +165,7 @@ class Planner:
 
 
 def write_plans(rows: Sequence[PlannedRow]) -> None:
-    """Write the plans of rows that have new runs; the settings that a plan has stay those that its hash is of."""
+    """Write the plans of rows that have new runs; a plan on disk keeps the settings that its folder's hash is of."""
     for row in rows:
         values = row.plan.to_dict()
         if row.folder.plan.exists():
@@ -177,7 +177,7 @@ def write_plans(rows: Sequence[PlannedRow]) -> None:
 
 
 def stored_settings(path: Path) -> dict[str, Any] | None:
-    """The settings of a plan as they were written, by whatever version; None where there are none to read."""
+    """Return the settings of a plan as they were written, by whatever version; None if there are none to read."""
     try:
         plan = read_json(path)
     except RelatumError:
@@ -187,7 +187,7 @@ def stored_settings(path: Path) -> dict[str, Any] | None:
 
 
 def _check_parts(data: Located, name: str, with_test: bool) -> None:
-    """Refuse a published corpus that is not divided: parts that are held out by chance are not those of others."""
+    """Refuse a published corpus that is not divided: parts held out by chance are not the parts that others use."""
     names = {part.name for part in open_corpus(data.path).parts}
     if "train" not in names or (with_test and "test" not in names):
         raise RelatumError(

@@ -23,7 +23,7 @@ from relatum.training.runs.plan import PlannedRun
 from relatum.training.runs.summary import Spread, read_result
 
 FORMAT = "relatum table 1"
-"""The first key of a record, by which it is known."""
+"""The value of the first key of a record, `format`, by which a record is recognised."""
 
 
 def make_record(
@@ -34,7 +34,7 @@ def make_record(
     needs: Mapping[Path, str],
     command: str,
 ) -> dict[str, Any]:
-    """The record of a table as far as it was measured; `needs` says of folders why their rows could not be run."""
+    """Make the record of a table as far as it was measured; `needs` has, by folder, why a row could not be run."""
     made = [_row(table, request, chosen, planned, outcome, needs) for chosen, planned in rows]
     return {
         "format": FORMAT,
@@ -113,7 +113,7 @@ def _row(
 
 
 def _ceiling(planned: PlannedRow, columns: Iterable[Column], part: str) -> dict[str, float]:
-    """The best F1 in per cent that the tagging allows, mean over the runs; empty where that is 100 or not known."""
+    """Return, by column, the best F1 (%) that the tagging allows, mean over the runs, if it is known and below 100."""
     ceiling = {}
     for column in columns:
         values = [ceiling_of(planned, run, column, part) for run in planned.complete]
@@ -137,7 +137,7 @@ def _run(planned: PlannedRow, run: PlannedRun, columns: Iterable[Column], part: 
 
 
 def _values(runs: Sequence[Mapping[str, Any]], column: Column, n_folds: int) -> list[float]:
-    """What a column has of each seed that has all its folds: their mean."""
+    """Return a column's mean over the folds, in per cent or millions, for each seed that has all of its folds."""
     seeds: dict[int, list[float]] = {}
     for run in runs:
         if run[column.key] is not None:
@@ -162,7 +162,7 @@ def _n_folds(planned: PlannedRow) -> int | None:
 
 
 def _environment(rows: Iterable[PlannedRow]) -> dict[str, Any]:
-    """The commits, versions and devices that the runs have, each once."""
+    """Return the commits, versions and devices of the runs, each once."""
     found: dict[str, list[Any]] = {"commit": [], "versions": [], "device": []}
     for row in rows:
         for run in row.complete:
@@ -178,7 +178,7 @@ def _shown_settings(request: Request) -> list[str]:
 
 
 def _without_home(setting: str, request: Request) -> str:
-    """A setting with the folder of the corpora as the user named it, which is another on every machine."""
+    """Write the folder of the corpora in a setting as the user named it: its full path is another on every machine."""
     places = request.places
     if places.folder is None:
         return setting
@@ -186,7 +186,7 @@ def _without_home(setting: str, request: Request) -> str:
 
 
 def encoder_title(config: EncoderConfig) -> str:
-    """An encoder in a few words."""
+    """Describe an encoder in a few words."""
     name = " and ".join(name.rstrip("/").rpartition("/")[2] for name in config.names) or "none"
     return name if config.tuning == "frozen" else f"{name}, tuned ({config.tuning})"
 
@@ -197,7 +197,7 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A record that was written before."""
+    """Read a record that was written before."""
     try:
         record: Any = read_json(path)
     except RelatumError as error:

@@ -1,7 +1,7 @@
-"""A table from its record: for a terminal, as Markdown, as CSV.
+"""The display of a table from its record: for a terminal, as Markdown, as CSV.
 
-Beside a number stands in brackets how far it is from that of the default row, which is what can be compared where the
-published numbers are of another corpus or encoder.
+A number is followed, in brackets, by its difference from the number of the default row. These differences can be
+compared even where the published numbers are of another corpus or encoder.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Layout:
     head: tuple[str, ...]
     sections: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     n_text: int
-    """So many of the first columns are text, the others numbers."""
+    """The number of columns with text, which come first; the other columns are numbers."""
 
 
 def lay_out(record: Mapping[str, Any]) -> Layout:
-    """All cells; corpus and encoder have columns of their own only where rows differ in them."""
+    """Format all cells of a table; corpus and encoder have columns of their own only if rows differ in them."""
     columns = [COLUMNS[key] for key in record["columns"]]
     run = [row for row in record["rows"] if row["status"] != "quoted"]
     extra = [
@@ -53,7 +53,7 @@ def lay_out(record: Mapping[str, Any]) -> Layout:
 
 
 def caption(record: Mapping[str, Any]) -> str:
-    """What the table is, and what both sorts of numbers were measured on, in sentences."""
+    """Return sentences that say what the table shows, and what the paper's numbers and ours were measured on."""
     published = record["published"]
     corpus = "the corpus of each row" if published["corpus"] == "each" else published["corpus"]
     sentences = [
@@ -75,7 +75,7 @@ def caption(record: Mapping[str, Any]) -> str:
 
 
 def remarks(record: Mapping[str, Any]) -> list[str]:
-    """The best scores that the tagging allows, and why rows have no numbers, or fewer than they should."""
+    """Return remarks on the best scores that the tagging allows, and on rows that lack some or all of their numbers."""
     found = list(dict.fromkeys(_ceilings(record)))
     for row in record["rows"]:
         if row["status"] not in _STATUS:
@@ -88,7 +88,7 @@ def remarks(record: Mapping[str, Any]) -> list[str]:
 
 
 def _ceilings(record: Mapping[str, Any]) -> Iterator[str]:
-    """A remark for each row whose gold is more than its tagging can express; older records have none."""
+    """Yield a remark for each row whose tagging cannot express all of its gold; older records have no ceilings."""
     for row in record["rows"]:
         best = [f"{COLUMNS[key].title} {value:.2f}" for key, value in row.get("ceiling", {}).items()]
         if best:
@@ -114,7 +114,7 @@ def to_markdown(record: Mapping[str, Any]) -> str:
 
 
 def to_csv(*records: Mapping[str, Any]) -> str:
-    """A line for every row and column, with numbers as they are in the record; several tables have one head."""
+    """Write a line for every row and column, with the numbers of the record; several tables share one header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -185,7 +185,7 @@ def _ours(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _missing(record: Mapping[str, Any]) -> tuple[int, int]:
-    """How many runs a table that was interrupted lacks, and how many it is to have."""
+    """Count the runs that an interrupted table lacks, and the runs that it is to have; zeros if none was cut short."""
     if not any(row["status"] in ("partial", "not run") for row in record["rows"]):
         return 0, 0
     planned = [row for row in record["rows"] if "n_wanted" in row]
@@ -194,7 +194,7 @@ def _missing(record: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _needed(record: Mapping[str, Any], name: str) -> bool:
-    """Whether a column is needed to tell rows apart; where corpora differ, the sections of a table may be they."""
+    """True if rows need this column to be told apart; if the sections of a table are corpora, the corpus needs none."""
     return name == "encoder" or not any(row["section"] == row["corpus"] for row in record["rows"])
 
 
@@ -236,7 +236,7 @@ def _bracket(
 
 
 def _n_runs(row: Mapping[str, Any]) -> str:
-    """How many seeds the numbers are the mean of, and how many folds each."""
+    """Format the number of seeds and the folds of each that means are over; for a partial row, runs made and wanted."""
     if row["status"] == "quoted":
         return ""
     if row["status"] == "partial":
@@ -260,7 +260,7 @@ def _round(value: float | None) -> float | None:
 
 
 def _lower(title: str) -> str:
-    """A title inside a sentence; abbreviations keep their letters."""
+    """Write a title as it is inside a sentence; abbreviations keep their capital letters."""
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
@@ -269,7 +269,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text in a cell of Markdown."""
+    """Escape text for a cell of Markdown."""
     for sign in ("\\", "|", "*", "_", "<", "`"):
         text = text.replace(sign, f"\\{sign}")
     return " ".join(text.split())

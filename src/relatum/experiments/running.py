@@ -1,4 +1,4 @@
-"""The runs of several rows, of one table or more, side by side, and what became of them."""
+"""The execution of the runs of several rows, of one table or more, side by side, and its outcome."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from relatum.training.runs.summary import Failure, make_results
 
 @dataclass(slots=True)
 class Outcome:
-    """What is not complete after all, and why."""
+    """The outcome of runs: what is not complete, and why."""
 
     failures: dict[Path, list[Failure]] = field(default_factory=dict)
-    """By the folder of the row."""
+    """The failed runs, by the folder of their row."""
     gold_failures: dict[Path, list[Failure]] = field(default_factory=dict)
-    """Models that could not be scored with gold entities, which matters only where a table shows that."""
+    """Models that could not be scored with gold entities, which matters only if a table shows such scores."""
     stopped: bool = False
-    """Whether the user asked to stop; the states of all runs are saved."""
+    """True if the user asked to stop; the states of all runs are saved."""
 
 
 def complete_rows(
@@ -42,10 +42,11 @@ def complete_rows(
     ended: Callable[[PlannedRow, PlannedRun], None] = lambda *_: None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Make all runs of the rows that are not there yet; a run that fails does not keep others from going on.
+    """Make all missing runs of the rows; a run that fails does not keep other runs from going on.
 
-    The first seed of every row comes before the second of any, so that tables that are stopped have something of each
-    row. `ended` hears of every run that is complete, and `meanwhile` is called again and again; both must be quick.
+    The first seed of every row comes before the second seed of any row, so that tables that are stopped have something
+    of each row. `ended` is called for every run that becomes complete, and `meanwhile` again and again; both must be
+    quick.
     """
     distinct: dict[Path, PlannedRow] = {}
     for row in rows:
@@ -83,7 +84,7 @@ def complete_rows(
 
 
 def find_encoders(rows: Sequence[PlannedRow], say: Callable[[str], None]) -> dict[Path, str]:
-    """Get the encoders that runs of the rows still need, each once; why a row cannot be run, by its folder."""
+    """Get the encoders that missing runs need, each once; return why rows cannot be run, by the folder of the row."""
     missing: dict[str, str] = {}
     found: set[str] = set()
     needs: dict[Path, str] = {}
@@ -103,7 +104,7 @@ def find_encoders(rows: Sequence[PlannedRow], say: Callable[[str], None]) -> dic
 
 
 class _Screen(RunsScreen):
-    """Passes on which runs are complete, and that something was heard of any."""
+    """A screen that calls `ended` for each complete run, and `meanwhile` whenever a run reports something."""
 
     def __init__(
         self, n_runs: int, console: Console | None, ended: Callable[[str], None], meanwhile: Callable[[], None]
@@ -122,7 +123,7 @@ class _Screen(RunsScreen):
 
 
 def _in_turns(rows: Sequence[PlannedRow]) -> list[tuple[PlannedRow, PlannedRun]]:
-    """The runs that are not complete: those of all rows with their first seed, then with their second, and so on."""
+    """Return the incomplete runs: all rows with their first seed, then all rows with their second seed, and so on."""
     left: list[tuple[PlannedRow, PlannedRun]] = []
     for row in rows:
         complete = set(row.complete)
@@ -131,6 +132,6 @@ def _in_turns(rows: Sequence[PlannedRow]) -> list[tuple[PlannedRow, PlannedRun]]
 
 
 def _greediest(rows: Sequence[PlannedRow]) -> PlannedRow:
-    """The row whose settings say that one run must go ahead, where there is such a one."""
+    """Return a row whose settings require that one run goes ahead (a cache on disk), if there is one; else any row."""
     disk = [row for row in rows if row.plan.config.encoder.cache == "disk"]
     return (disk or list(rows))[0]

@@ -1,4 +1,4 @@
-"""Models scored with the gold entities, in a thread of its own while other runs go on."""
+"""The scoring of models with the gold entities, in a thread of its own while other runs go on."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from relatum.training.runs.summary import Failure
 
 
 class GoldScoring:
-    """Scores models as they are asked for, one at a time; what fails is noted with its row.
+    """A queue that scores models with the gold entities, one at a time, and notes failures with their row.
 
     The thread only computes. Files are written by `collect`, in the thread that starts the processes of runs: writing
-    a file changes the mask of the modes of new files for a moment, and a process that begins then would keep that.
+    a file changes the umask for a moment, and a process that is started at that moment would keep the changed umask.
     """
 
     def __init__(self, device: str, say: Callable[[str], None]) -> None:
         self.failures: dict[Path, list[Failure]] = {}
-        """By the folder of the row."""
+        """The failures, by the folder of their row."""
         self._device, self._say = device, say
         self._pool = ThreadPoolExecutor(1, "gold-entities")
         self._asked: set[Path] = set()
         self._waiting: list[tuple[PlannedRow, PlannedRun, Future[dict[str, Any]]]] = []
 
     def ask(self, row: PlannedRow, run: PlannedRun) -> None:
-        """Score the model of a run, unless that was done or asked for before."""
+        """Queue the scoring of a run's model, unless that was done or asked for before."""
         folder = row.folder.run(run)
         if folder.path in self._asked or (folder.path / GOLD_SCORES).exists():
             return
@@ -39,7 +39,7 @@ class GoldScoring:
         self._waiting.append((row, run, scores))
 
     def collect(self) -> list[PlannedRow]:
-        """Write the scores that are there by now; the rows that they are of."""
+        """Write the scores that are ready; return the rows whose scoring has ended."""
         done = [one for one in self._waiting if one[2].done()]
         self._waiting = [one for one in self._waiting if one not in done]
         for row, run, future in done:
@@ -55,7 +55,7 @@ class GoldScoring:
         return [row for row, _, _ in done]
 
     def close(self, cancel: bool) -> None:
-        """Wait for all that was asked for, or only for what has begun, and write it."""
+        """Wait for all scores that were asked for, or, to `cancel`, only for those under way, and write them."""
         try:
             while self._waiting and not cancel:
                 wait([future for _, _, future in self._waiting], return_when=FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Which rows of a table are to be made, on which corpus, and with which settings."""
+"""The selection of the rows of a table to make, with their corpus and settings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from relatum.experiments.settings import (
 from relatum.experiments.tables import Row, Table
 
 DEFAULT_CORPUS = "conll04"
-"""The corpus of tables whose published one is licensed, unless another is named."""
+"""The corpus for tables whose published corpus is licensed, unless the user names another corpus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a user asks for."""
+    """A user's request for a table."""
 
     table: int
     corpora: tuple[str, ...] = ()
@@ -33,13 +33,13 @@ class Request:
     rows: tuple[str, ...] = ()
     n_runs: int = 5
     n_folds: int | None = None
-    """Only so many of the folds of corpora that have some."""
+    """The number of folds to run on corpora that have folds; None for all of them."""
     with_test: bool = True
     steps: int | None = None
     overrides: tuple[str, ...] = ()
     places: Places = field(default_factory=Places)
     dry_run: bool = False
-    """Rows are only listed, so that word vectors may be missing."""
+    """True if rows are only listed, so that word vectors may be missing."""
 
     @property
     def part(self) -> str:
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A row that is to be shown; one that can be run has settings and data, and one that cannot needs something."""
+    """A row to show: with settings and data if it can be run, else with what it needs; a quoted row has neither."""
 
     row: Row
     corpus: Corpus
@@ -65,12 +65,12 @@ def find_table(number: int) -> Table:
 
 
 def find_missing_words(request: Request) -> str | None:
-    """How to get the word vectors that the rows need; None where they are there."""
+    """Return a message on how to get the word vectors that the rows need; None if they are there."""
     return missing_word_vectors(request.overrides, request.places, load_config(config_file(PRESET)))
 
 
 def share_rows(requests: Sequence[Request]) -> list[Request]:
-    """The same tables, each asked only for those of the named rows that it has; those that have none are left out."""
+    """Limit each request to the named rows that its table has; leave out tables that have none of the named rows."""
     if len(requests) < 2 or not any(request.rows for request in requests):
         return list(requests)
     keys = {request.table: runnable_keys(request) for request in requests}
@@ -86,7 +86,7 @@ def share_rows(requests: Sequence[Request]) -> list[Request]:
 
 
 def runnable_keys(request: Request) -> list[str]:
-    """The keys of the rows that can be run, whichever of them were asked for."""
+    """Return the keys of the rows that can be run, whichever rows the request names."""
     table = find_table(request.table)
     corpora = {name: name_corpus(name) for name in request.corpora}
     rows = _rows(table, replace(request, rows=()), corpora)
@@ -94,7 +94,7 @@ def runnable_keys(request: Request) -> list[str]:
 
 
 def choose(request: Request) -> list[Chosen]:
-    """The rows, each with its settings; settings that are right for none of them are raised."""
+    """Select the rows, each with its settings; raise an error if the settings are right for none of the rows."""
     table = find_table(request.table)
     corpora = {name: name_corpus(name) for name in request.corpora}
     if not table.several_corpora and len(corpora) > 1:
@@ -134,7 +134,7 @@ def choose(request: Request) -> list[Chosen]:
 
 
 def _rows(table: Table, request: Request, corpora: dict[str, Corpus]) -> Sequence[Row]:
-    """The rows that were asked for, in the order of the table."""
+    """Return the rows that were asked for, in the order of the table."""
     rows = list(table.rows)
     if table.several_corpora and corpora:
         known = {row.corpus for row in rows}
@@ -157,7 +157,7 @@ def _rows(table: Table, request: Request, corpora: dict[str, Corpus]) -> Sequenc
 
 
 def _encoder_rows(table: Table, encoder: str) -> list[Row]:
-    """The rows of one encoder: those that the table has for it, or else new ones."""
+    """Return the rows of one encoder: the rows that the table has for this encoder, or else new rows."""
     known = [row for row in table.rows if row.configs is not None and _encoder_of(row) == encoder]
     if known:
         return known

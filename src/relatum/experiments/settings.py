@@ -18,27 +18,31 @@ from relatum.experiments.corpora import Corpus, Places
 from relatum.experiments.tables import Row
 
 PAPER_STEPS = 20_000
-"""The updates behind the published numbers."""
+"""The number of updates behind the published numbers."""
 N_EVALUATIONS = 20
-"""How often a run of another length is evaluated: as often as in the paper, 40 times, would be most of a short one."""
+"""The number of evaluations in a run of another length: the paper's 40 would take most of the time of a short run."""
 _BARE = re.compile(r"(?!(?:true|false|inf|nan|unset)$)[A-Za-z/.~][\w./~-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a run of a row is started with, but for its data, seed and folder."""
+    """The settings that a run of a row is started with, but for its data, seed and folder."""
 
     file: Path
     overrides: tuple[str, ...]
     config: Config
 
     def arguments(self) -> list[str]:
-        """As words of a command line."""
+        """Return the settings as words of a command line."""
         return ["--config", str(self.file), *(word for one in self.overrides for word in ("--set", one))]
 
 
 def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Settings:
-    """The first file of a row; what its other files and that of the corpus change are overrides, before those given."""
+    """Make the settings of a row: its first file, and overrides for all else.
+
+    The overrides are the changes that the corpus's file and the row's other files make, and the row's own settings;
+    the given overrides come after them, without those that have no effect on this row.
+    """
     first, *others = row.configs or (corpus.config,)
     # What a row sets is what the table is about: it stands over what is usual for a corpus.
     changes = [*_changes(corpus.config), *(change for name in (first, *others) for change in _changes(name))]
@@ -59,10 +63,11 @@ def user_overrides(
     *,
     need_words: bool = True,
 ) -> list[str]:
-    """What the user asks of all rows: a length, with a warm-up in proportion and 20 evaluations; an encoder; settings.
+    """Return the overrides that the user asks of all rows: a length, an encoder and settings.
 
-    Word vectors that the preset names and that are not there are looked for beside the corpora; if they are nowhere,
-    that is an error, unless they are not needed yet. A frozen encoder is not stored with every one of the many models.
+    A length comes with a warm-up in proportion and 20 evaluations. Word vectors that the preset names and that are not
+    there are looked for beside the corpora; if they are nowhere, that is an error, unless they are not needed yet
+    (`need_words`). A frozen encoder is not stored with every one of the many models.
     """
     overrides = (
         [] if any(one.replace(" ", "").startswith("encoder.store=") for one in given) else ["encoder.store=name"]
@@ -97,7 +102,7 @@ def _names_words(given: Sequence[str]) -> bool:
 
 
 def override(key: str, value: object) -> str:
-    """A setting as `--set` takes it."""
+    """Format a setting as `--set` takes it."""
     if value is None:
         return f"{key}=unset"
     text = value if isinstance(value, str) and _BARE.fullmatch(value) else to_toml(value)
@@ -105,7 +110,7 @@ def override(key: str, value: object) -> str:
 
 
 def _word_vectors(places: Places, preset: Config) -> list[str]:
-    """The override that names the word vectors beside the corpora; none where they are found without it."""
+    """Return the override that names the word vectors beside the corpora; empty if it is not needed."""
     name = preset.words.path
     if name is None or expand_user(name).exists():
         return []
@@ -115,7 +120,7 @@ def _word_vectors(places: Places, preset: Config) -> list[str]:
 
 @cache
 def _changes(name: str) -> tuple[str, ...]:
-    """What a file, and those it extends, set otherwise than the preset."""
+    """Return the settings in which a file, with the files that it extends, differs from the preset."""
     _, preset = trace_config(config_file(PRESET))
     _, settings = trace_config(config_file(name))
     changed = (
@@ -127,5 +132,5 @@ def _changes(name: str) -> tuple[str, ...]:
 
 
 def _effective(changes: Sequence[str]) -> dict[str, str]:
-    """The last change of each key, in the order in which keys first occur."""
+    """Return the last change of each key, in the order in which keys first occur."""
     return {change.partition("=")[0]: change for change in changes}

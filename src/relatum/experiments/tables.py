@@ -1,4 +1,4 @@
-"""What a table of the paper is: columns, and rows that name files of settings and published numbers."""
+"""The structure of a table of the paper: columns, and rows that name files of settings and published numbers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Literal, TypeAlias
 
 Average: TypeAlias = Literal["micro", "macro"]
 Numbers: TypeAlias = Mapping[str, float | None]
-"""Published numbers by the key of their column, in per cent; None where a column has one of ours alone."""
+"""Published numbers by the key of their column, in per cent; None if there is no published number, only one of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is measured: the F1 of a task, or a count."""
+    """A measured quantity: the F1 of a task, or a count."""
 
     key: str
     title: str
     task: str | None
     """The task in the scores of a run; None for the number of parameters, which is in millions."""
     gold_entities: bool = False
-    """Whether relations are looked for between the gold entities."""
+    """True if relations are looked for between the gold entities."""
 
 
 NER = Column("ner", "NER", "entities")
@@ -33,26 +33,26 @@ COLUMNS = {column.key: column for column in (NER, RE, RE_STRICT, RE_GOLD, PARAME
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: what it is called, the settings that make it, and its published numbers.
+    """One row: its label, the settings that make it, and its published numbers.
 
-    A column that `published` does not have is one that the row has no number for, published or ours.
+    For a column that `published` does not have, the row has no number at all, published or ours.
     """
 
     label: str
     configs: tuple[str, ...] | None
-    """Files of settings in the folder configs, such as `ablations/layers-1`, each over those before it; none is the
-    paper's preset. None for a row that is quoted, and cannot be run."""
+    """Files of settings in the folder configs, such as `ablations/layers-1`, each over the files before it; empty for
+    the paper's preset. None for a row that is quoted, and cannot be run."""
     published: Numbers
     section: str = ""
     corpus: str | None = None
-    """The corpus of this row, where the table does not leave it open."""
+    """The corpus of this row; None if the table leaves the corpus open."""
     settings: tuple[str, ...] = ()
-    """Settings over those of the files, as `--set` takes them."""
+    """Settings that override the files, as `--set` takes them."""
     average: Average = "micro"
 
     @property
     def key(self) -> str:
-        """A short name, which `--row` takes; quoted rows share one."""
+        """The short name of the row, which `--row` takes; quoted rows share a name."""
         configs = [name.removeprefix("ablations/").replace("/", "-") for name in self.configs or ()]
         corpus = [self.corpus] if self.corpus is not None else []
         average = ["macro"] if self.average == "macro" else []
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the published numbers were measured on."""
+    """The conditions of the published numbers: corpus, encoder, part and number of runs."""
 
     corpus: str
     encoder: str = "ALBERT-xxlarge-v1"
@@ -84,10 +84,10 @@ class Table:
     default: str | None = None
     """The key of the row that all others are compared with."""
     names_encoders: bool = False
-    """Whether its rows differ in their encoders, rather than all having one."""
+    """True if the rows of the table differ in their encoders, rather than all having the same encoder."""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def several_corpora(self) -> bool:
-        """Whether its rows say themselves which corpus they are of."""
+        """True if the rows of the table name their own corpora."""
         return any(row.corpus is not None for row in self.rows)
