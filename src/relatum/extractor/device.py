@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""The device that a model runs on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEVICES = "'cpu', 'cuda' (or one GPU of several, such as 'cuda:0'), or 'auto', 
 
 
 def choose_device(name: torch.device | str) -> torch.device:
-    """The device of a name; "auto" is a GPU where there is one. One that relatum cannot use is an error."""
+    """Return the device of a name; "auto" is a GPU if there is one. A device that relatum cannot use is an error."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -37,14 +37,14 @@ _OUT_OF_MEMORY = ("DefaultCPUAllocator", "Cannot allocate memory", "std::bad_all
 
 
 def is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
-    """True if memory ran out, that of a GPU or of the CPU."""
+    """True if memory ran out, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
 def if_it_fits(compute: Callable[[], _Result]) -> _Result | None:
-    """What is computed; None where memory ran out, of which all that can be is then free."""
+    """Return the result of `compute`; if memory runs out, free as much of it as possible and return None."""
     try:
         return compute()
     except (RuntimeError, MemoryError) as error:

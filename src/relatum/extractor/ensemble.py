@@ -1,4 +1,4 @@
-"""Several models that are read with as one."""
+"""An ensemble of several models."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _CURE = "read with models of the same labels, tags and decoding, such as those o
 
 
 class Ensemble(Extractor):
-    """Reads text with several models: the mean of their probabilities, of words and of cells, is decoded once.
+    """An ensemble: average the models' probabilities of words and of cells, and decode once.
 
-    They must have the same labels, and the same settings of text, tagging and decoding; encoders and sizes may differ.
-    All other settings are the first one's, but batches and windows are small enough for each. An encoder that several
-    of them have, or the same ones side by side, reads once for all. Scores are the means', as the networks give them:
-    what calibrates a member does not calibrate the ensemble.
+    The models must have the same labels, and the same settings of text, tagging and decoding; encoders and sizes may
+    differ. All other settings are the first model's, but batches and windows are small enough for every model. An
+    encoder that several models share, or the same encoders side by side, reads once for all of them. Scores are mean
+    probabilities, not calibrated: what calibrates a member does not calibrate the ensemble.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Ensemble(Extractor):
         return do_jobs(self.model, jobs, self._known, self._others)
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
-        """The most pieces that any encoder makes of each word, and the fewest that one can read."""
+        """Return the most pieces that any encoder makes of each word, and the lowest limit of pieces of any encoder."""
         encoders = [member.encoder for member in self.members if member.encoder is not None]
         limits = [encoder.max_pieces for encoder in encoders if encoder.max_pieces is not None]
         counts = zip(*(encoder.count_pieces(words) for encoder in encoders), strict=True)
@@ -89,7 +89,7 @@ def load_ensemble(
     words: str | Rule | None = None,
     sentences: str | Rule | None = None,
 ) -> Ensemble:
-    """The models of these names or in these directories as one."""
+    """Load the models of these names, or in these directories, as an ensemble."""
     places = [find_model(name).resolve() for name in names]
     for number, place in enumerate(places):
         if place in places[:number]:
@@ -109,7 +109,7 @@ def load_ensemble(
 
 
 def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None:
-    """Refuse a model whose probabilities are of something else than those of the first."""
+    """Refuse a model whose probabilities do not mean the same as the first model's."""
     expected, found = _aspects(first), _aspects(other)
     for what in expected:
         if found[what] != expected[what]:
@@ -119,7 +119,7 @@ def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None
 
 
 def _aspects(model: Model) -> dict[str, str]:
-    """All that the meaning of probabilities depends on."""
+    """Return everything that the meaning of a model's probabilities depends on, by name."""
     config, kinds = model.config, model.schema.relation_types
     sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
     return {
@@ -132,7 +132,7 @@ def _aspects(model: Model) -> dict[str, str]:
 
 
 def _join_schemas(schemas: Sequence[Schema]) -> Schema:
-    """The schema that they share, in which a relation connects what it connects for any of them."""
+    """Return the schema that the models share; a relation connects whatever it connects in any of the schemas."""
     first = schemas[0]
     kinds = []
     for same in zip(*(schema.relation_types for schema in schemas), strict=True):
@@ -142,7 +142,7 @@ def _join_schemas(schemas: Sequence[Schema]) -> Schema:
 
 
 def _join_limits(members: Sequence[Model]) -> Config:
-    """The settings of the first, with batches and windows that suit all, and as many words around as any reads."""
+    """Return the first model's settings, with batches and windows that suit all, and the largest context of any."""
     all_of = [member.config.extraction for member in members]
     least = {key: min(getattr(one, key) for one in all_of) for key in ("batch_size", "max_cells", "max_words")}
     settings = all_of[0].model_copy(update={**least, "overlap": max(one.overlap for one in all_of)})

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from relatum.extractor.inside.probe import Probe
 
 _SHOWN_LABELS = 8
-"""How many entity types, and how many relation types, the repr shows."""
+"""The number of entity types, and of relation types, that the repr shows."""
 
 CHUNK = 16
-"""How many batches of sentences are gathered before they are read: enough to put like lengths together."""
+"""The number of batches of sentences that are gathered before they are read: enough to group similar lengths."""
 
 C = TypeVar("C")
-"""The context of a text, whatever it is."""
+"""The type of the context of a text."""
 
 
 class Extractor:
@@ -85,14 +85,14 @@ class Extractor:
         words: str | Rule | None = None,
         sentences: str | Rule | None = None,
     ) -> Extractor:
-        """A model that comes with relatum, by its name, or one in a directory; on a GPU where there is one.
+        """Load a model that comes with relatum, by its name, or a model in a directory; on a GPU if there is one.
 
-        A name that comes with relatum is that model, whatever folders are here: "./news" is the folder. With "bf16"
-        products over tables are computed in bfloat16, and on a CPU with AMX those of the encoder and of the sequence as
-        sums of products of bfloat16: that is faster where the device has instructions for it, and not quite the same.
-        Such a model cannot be saved. `batch_size` and `max_cells` stand for the settings of the model, which keeps its
-        own. A `max_cells` that is given here limits single sentences too: a longer one is read in windows. Several
-        names are an `Ensemble`: models of the same labels that are read with as one.
+        A name that comes with relatum means that model, whatever folders are here: "./news" is the folder. With "bf16",
+        products over tables are computed in bfloat16, and on a CPU with AMX the products of the encoder and of the
+        sequence as sums of bfloat16 products. That is faster on devices with instructions for it, and results differ
+        slightly. Such a model cannot be saved. `batch_size` and `max_cells` override the settings of the model for this
+        extractor; the model keeps its own. A `max_cells` that is given here limits single sentences too: a longer
+        sentence is read in windows. Several names load an `Ensemble` of models that have the same labels.
 
         `words` and `sentences` split texts in another way than the model's settings say: the name of a built-in rule,
         "package.module:function", or a function from a text to a list of `Span`. A model that was trained with a
@@ -122,10 +122,11 @@ class Extractor:
         return f"<{type(self).__name__} {self.name!r} on {self.model.device}: {entities}; {relations}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """All that a copy or another process needs, the weights too; those on a GPU travel as a copy on the CPU.
+        """Return the state for a copy or another process, with the weights; weights on a GPU are copied to the CPU.
 
-        They are pickled here: torch's pickler for processes would move the weights of this extractor to shared memory,
-        while compiled code may be reading them. The splitter is not: a function of the user's may need that pickler.
+        The state is pickled here: torch's pickler for processes would move the weights of this extractor to shared
+        memory, while compiled code may be reading them. The splitter is left unpickled: a user's function may need that
+        pickler.
         """
         state = {name: value for name, value in self.__dict__.items() if name != "splitter"}
         if self.model.device.type != "cpu":
@@ -267,11 +268,11 @@ class Extractor:
         on_progress: OnProgress | None = None,
         batch_size: int | None = None,
     ) -> list[Prediction]:
-        """What is in each sentence, in words.
+        """Return the entities and relations of each sentence; their spans count words.
 
-        Where entities are given, a list for each sentence, they are returned and only relations are looked for, between
-        them. They may share words, but must lie inside their sentence. Two that no window of a long sentence holds
-        together have no relation.
+        If entities are given, a list for each sentence, they are returned and only relations between them are looked
+        for. Given entities may share words, but must lie inside their sentence. Two entities that no window of a long
+        sentence holds together have no relation.
         """
         if entities is not None:
             _check_given(sentences, entities)
@@ -296,9 +297,9 @@ class Extractor:
         return predictions
 
     def probe(self, text: str, only: int | None = None) -> list[Probe]:
-        """What every layer says of one text, a probe a sentence; the last layer says what the extractor says.
+        """Return the findings of every layer in a text, a probe per sentence; the last layer's are the extractor's.
 
-        With `only`, there is just that of the sentence with this number, counted from 0.
+        With `only`, only the sentence with this number, counted from 0, is probed.
         """
         if not isinstance(text, str):
             raise TypeError(f"expected str, found {type(text).__name__}")
@@ -318,9 +319,9 @@ class Extractor:
         entities: Sequence[Sequence[Entity]] | None = None,
         on_progress: OnProgress | None = None,
     ) -> Iterator[tuple[int, list[Reading]]]:
-        """The number of each sentence that has words, and what all layers say of its windows; the longest come first.
+        """Yield the number of each sentence that has words, and what all layers find in its windows; longest first.
 
-        They are the windows that `predict` reads, in the same batches; entities may be given as there.
+        Windows and batches are the same as in `predict`; entities may be given as there.
         """
         from relatum.extractor.inside.layers import read_layers
 
@@ -370,7 +371,7 @@ class Extractor:
     def join_windows(
         self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
     ) -> Annotation:
-        """What was found in the windows of a sentence, as one, with the scores that users see."""
+        """Merge the annotations of the windows of a sentence into one, with the scores that users see."""
         if entities is not None:
             annotation = Annotation(tuple(entities), merge_relations(parts, entities))
         else:
@@ -380,7 +381,7 @@ class Extractor:
         return annotation
 
     def join_sentences(self, text: str, predictions: Iterable[Prediction]) -> Extraction:
-        """Put together what was found in the sentences of a text, as `split` made them, in characters of the text.
+        """Join the predictions for the sentences of a text, as `split` made them, in characters of the text.
 
         Entities neither begin nor end with an emoji that the model has never seen. With `extraction.trim_stops` they
         do not end with the stop of their sentence, but letters with dots such as `U.S.` keep it.
@@ -388,19 +389,19 @@ class Extractor:
         return join_sentences(text, predictions, self._find_loose, self._find_owned)
 
     def _find_loose(self, words: Sequence[str]) -> set[int]:
-        """The indices of words with which no entity begins or ends."""
+        """Return the indices of words with which no entity begins or ends."""
         loose = set(find_final_stops(words)) if self.model.config.extraction.trim_stops else set()
         return loose if self._unseen is None else loose.union(self._unseen.find_emoji(words))
 
     def _find_owned(self, words: Sequence[str]) -> int | None:
-        """The index of the stop that entities with the word before it are given; None if there is none."""
+        """Return the index of the stop that is added to entities ending with the word before it, or None."""
         return find_owned_stop(words) if self.model.config.extraction.trim_stops else None
 
     def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
         return do_jobs(self.model, jobs, self._known)
 
     def _windows(self, words: Sequence[str]) -> list[Span]:
-        """The whole sentence, or overlapping parts of one that is longer than the settings or the encoder allow."""
+        """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow."""
         max_words = self.max_words
         pieces, max_pieces = self._pieces(words)
         if 0 < len(words) <= max_words and (max_pieces is None or sum(pieces) <= max_pieces):
@@ -409,14 +410,14 @@ class Extractor:
         return make_windows(pieces, max_pieces, max_words, overlap, words)
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
-        """How many pieces the encoder makes of each word, and how many it can read."""
+        """Return the number of pieces that the encoder makes of each word, and the most that it can read."""
         encoder = self.model.encoder
         return ([1] * len(words), None) if encoder is None else (encoder.count_pieces(words), encoder.max_pieces)
 
     def split(self, text: str) -> list[Sentence]:
-        """The sentences of a text, as the model reads them; the offsets of their words count from its start.
+        """Split a text into sentences, as the model reads them; offsets of words count from the start of the text.
 
-        With `encoder.context`, each has words of its neighbours around it.
+        With `encoder.context`, each sentence also has words of its neighbours as context.
         """
         words, ranges = self.splitter.split(text)
         if self._unseen is not None:
@@ -431,7 +432,7 @@ class Extractor:
 
 
 def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
-    """Refuse given entities that are not those of the sentences."""
+    """Refuse given entities that do not belong to the sentences."""
     if len(entities) != len(sentences):
         raise ValueError(
             f"got the entities of {len(entities)} sentences for {len(sentences)} sentences; give a list for each, "
@@ -449,7 +450,7 @@ def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
 
 
 def _check_count(name: str, what: str, number: int | None) -> None:
-    """Refuse an argument of `pipe` that is no number from 1 on; None stands for the default."""
+    """Refuse an argument of `pipe` that is not an integer of at least 1; None stands for the default."""
     try:
         is_count = number is None or index(number) >= 1
     except TypeError:  # a string or a float, for example
@@ -459,7 +460,7 @@ def _check_count(name: str, what: str, number: int | None) -> None:
 
 
 def find_unseen(models: Sequence[Model]) -> UnseenCharacters | None:
-    """The characters that none of the models has seen; None where a model does not read characters."""
+    """Return the characters that none of the models has seen; None if some model does not read characters."""
     vocabularies = [model.characters.entries for model in models if model.characters is not None]
     return UnseenCharacters(chain.from_iterable(vocabularies)) if len(vocabularies) == len(models) else None
 
@@ -481,7 +482,7 @@ def shipped_models() -> list[str]:
 
 
 def find_model(name_or_path: str | Path) -> Path:
-    """The directory of a model, by its path or by the name of one that comes with relatum.
+    """Return the directory of a model, given its path or the name of a model that comes with relatum.
 
     A name means the same wherever it is used: a folder of that name is "./news", or a `Path`.
     """

@@ -1,4 +1,4 @@
-"""Batches of sentences through the network, and what it says of them decoded."""
+"""Batches of sentences through the network, and the decoding of its scores."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A batch: windows, their words, the entities in them where these are given, and what is around them."""
+    """A batch: windows, their words, the entities in them if these are given, and the context around them."""
 
     windows: Sequence[Window]
     words: Sequence[Sequence[str]]
     given: Sequence[tuple[Entity, ...]] | None
     around: Sequence[Context] | None = None
-    """Where an encoder reads it."""
+    """The context of each window, if an encoder reads it."""
 
     @property
     def n_cells(self) -> int:
         return len(self.words) * max(map(len, self.words)) ** 2
 
     def divide(self) -> tuple[Job, Job]:
-        """The same in two jobs."""
+        """Divide the job into two."""
         half = len(self.windows) // 2
         first, second = (
             Job(
@@ -60,18 +60,18 @@ class Job:
 
 
 Reader = tuple[Model, KnownWords | None]
-"""A model, and the words that it has read."""
+"""A model and the cache of words that it has read."""
 
 
 def do_jobs(
     model: Model, jobs: Iterable[Job], known: KnownWords | None = None, others: Sequence[Reader] = ()
 ) -> Iterator[tuple[Job, list[Annotation]]]:
-    """What is in the windows of all jobs, in their order.
+    """Yield every job, in order, with the annotations of its windows.
 
-    With others, it is what all of them say together: the mean of their probabilities, decoded as the model says.
+    With `others`, the mean of the probabilities of all models is decoded, by the settings of `model`.
 
-    A GPU is given the next job before what it said about the last one is fetched and decoded, so that it need not wait;
-    on a CPU each job is done before the next is asked for. Where memory runs out, the job and all as large are divided.
+    A GPU is given the next job before the scores of the last one are fetched and decoded, so that it need not wait; on
+    a CPU each job is done before the next is asked for. If memory runs out, the job and all as large are divided.
     """
     ahead = 1 if model.device.type == "cuda" else 0
     under_way: deque[tuple[Job, _Scores]] = deque()
@@ -126,7 +126,7 @@ class _Scores:
         return fetched
 
     def wait(self) -> tuple[Probabilities, Probabilities | None]:
-        """The scores, as soon as they are there."""
+        """Wait until the scores have arrived, and return them."""
         if self.arrival is not None:
             self.arrival.synchronize()
         return self.of_words.numpy(), None if self.of_cells is None else self.of_cells.numpy()
@@ -140,7 +140,7 @@ def _score(
     *others: Reader,
     around: Sequence[Context] | None = None,
 ) -> _Scores:
-    """What the network says, or several together; on a GPU they may not have said it yet."""
+    """Return the scores of the network, or of several networks together; a GPU may still be computing them."""
     features = _share_features([model, *(one for one, _ in others)], sentences, around) if others else {}
     outputs = _read(model, sentences, around, known, features)
     of_words, of_cells = outputs.entity_logits, outputs.relation_logits
@@ -155,7 +155,7 @@ def _score(
 
 
 def _certainty(logits: Tensor) -> Tensor:
-    """Logarithms of probabilities; where those of several models are added up, a softmax of the sum is their mean."""
+    """Return log probabilities: the softmax of a `logaddexp` over several models is the mean of their probabilities."""
     return logits.float().log_softmax(-1)
 
 
@@ -165,7 +165,7 @@ _Features = Mapping[TextEncoder, EncoderOutput]
 def _share_features(
     models: Sequence[Model], sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
 ) -> _Features:
-    """What the encoders say that several of the models have."""
+    """Return the outputs of the encoders that several of the models share."""
     counts = Counter(model.encoder for model in models if model.encoder is not None)
     return {encoder: encoder.encode(sentences, around) for encoder, count in counts.items() if count > 1}
 
@@ -197,7 +197,7 @@ def _finish(model: Model, job: Job, scores: _Scores) -> tuple[Job, list[Annotati
 
 
 def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilities | None) -> list[Annotation]:
-    """What scores say of the windows of a job."""
+    """Decode scores into the annotations of the windows of a job."""
     settings = model.config.decoding
     return decode_sentences(
         Logits(of_words),

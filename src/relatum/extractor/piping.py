@@ -23,7 +23,7 @@ OnError = Literal["raise", "skip"] | Callable[[object, Exception], Extraction | 
 
 @dataclass(frozen=True, slots=True)
 class PipeOptions:
-    """How texts are read, and how they are answered."""
+    """The settings for reading texts and answering them."""
 
     chunk: int
     batch_size: int
@@ -35,7 +35,7 @@ class PipeOptions:
 
 @dataclass(slots=True)
 class _Text:
-    """A text that waits for its answer; a bad one has it from the start, and no sentences."""
+    """A text that waits for its answer; a bad text has its answer from the start, and no sentences."""
 
     text: str
     context: object
@@ -98,7 +98,7 @@ def _answer_error(text: object, error: Exception, options: PipeOptions) -> Extra
 def _answer(
     extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on_progress: OnProgress
 ) -> Iterator[tuple[Extraction | None, object]]:
-    """Read the texts together; where that fails, and errors are not raised, read each by itself."""
+    """Read the texts together; if that fails and errors are not raised, read each text by itself."""
     open_texts = [text for text in texts if not text.answered]
     try:
         _read(extractor, open_texts, options, on_progress)
@@ -128,7 +128,7 @@ def join_sentences(
     find_loose: Callable[[Sequence[str]], Collection[int]],
     find_owned: Callable[[Sequence[str]], int | None],
 ) -> Extraction:
-    """Put together what was found in the sentences of a text, in characters of the text.
+    """Join the predictions for the sentences of a text, in characters of the text.
 
     `find_loose` gives the indices of the words of a sentence that are taken off the edges of entities, `find_owned` the
     index of a word that belongs to the word before it.

@@ -1,4 +1,4 @@
-"""The numbers that a model computes with."""
+"""The precision that a model computes in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Precision = Literal["fp32", "bf16"]
 
 
 def check_precision(name: str) -> None:
-    """Refuse a precision that there is not."""
+    """Refuse a precision that does not exist."""
     if name not in get_args(Precision):
         known = " or ".join(map(repr, get_args(Precision)))
         raise ConfigError(f"precision {name!r}: there is none of that name; use {known}")
@@ -25,11 +25,11 @@ def check_precision(name: str) -> None:
 def set_precision(model: Model, precision: Precision) -> None:
     """Let a model compute in this precision from now on, by casting weights once.
 
-    In bf16 these are the weights of products over tables, where the time is. The rest stays in float32: the sequence,
-    the scores of tags and of attention, and what the encoder adds up from layer to layer. To round what the encoder's
-    products read to bfloat16 would change answers more than all else does: on a CPU with AMX they are made of several
-    in bfloat16, which keep 16 bits, as are those of the sequence there, and elsewhere they are float32. An ELMo stays
-    as it is everywhere.
+    In bf16 these are the weights of products over tables, which take most of the time. The rest stays in float32: the
+    sequence, the scores of tags and of attention, and the sums that the encoder carries from layer to layer. Rounding
+    the inputs of the encoder's products to bfloat16 would change answers more than everything else. On a CPU with AMX,
+    each product of the encoder, and of the sequence, is therefore made of several in bfloat16, which keep 16 bits;
+    elsewhere these products are float32. An ELMo stays as it is everywhere.
     """
     check_precision(precision)
     if precision == "bf16":

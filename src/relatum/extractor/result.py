@@ -1,4 +1,4 @@
-"""What was found in a text."""
+"""The entities and relations that were found in a text."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from relatum.errors import RelatumError
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 _SHOWN = 40
-"""How many characters of a text the repr shows."""
+"""The number of characters of a text that the repr shows."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Extraction:
-    """The entities and relations of a text, in characters; as every annotation, equal whatever the scores are."""
+    """The entities and relations of a text, in characters. Like all annotations, they are equal whatever the scores."""
 
     document: Document
 
     @classmethod
     def of(cls, text: str, annotation: Annotation, id: str = "") -> Extraction:
-        """Sort and number what was found: entities are e1, e2, … by start, of equal starts the longer one first.
+        """Sort and number an annotation: entities are e1, e2, … by start; at equal starts the longer entity is first.
 
-        Relations follow the numbers of their heads, then of their tails. Equal entities or relations become one, the
-        first of them.
+        Relations are sorted by the numbers of their heads, then of their tails. Of equal entities or relations, only
+        the first is kept.
         """
         entities = sorted(dict.fromkeys(annotation.entities), key=lambda e: (e.span.start, -e.span.end, e.label))
         numbers: dict[Entity, int] = {}
@@ -77,11 +77,11 @@ class Extraction:
         return self.document.annotation.relations
 
     def with_id(self, id: str) -> Extraction:
-        """The same for a text of that name."""
+        """Return the same extraction for a text of that name."""
         return Extraction(replace(self.document, id=id))
 
     def above(self, threshold: float) -> Extraction:
-        """What has at least that score, or none; numbered anew. A relation goes with its entities."""
+        """Keep what has at least that score, or no score; number it anew. A relation is dropped with its entities."""
         check_threshold(threshold)
 
         def stays(found: Entity | Relation) -> bool:
@@ -92,7 +92,7 @@ class Extraction:
         return Extraction.of(self.text, Annotation(tuple(entities.values()), tuple(relations)), self.document.id)
 
     def to_dict(self) -> dict[str, Any]:
-        """The extraction as JSON can hold it; a relation names its entities by their ids, scores have four digits."""
+        """Return the extraction as JSON can hold it; relations name entities by id, scores have four decimals."""
         return {
             "text": self.text,
             "entities": [
@@ -118,7 +118,7 @@ class Extraction:
         }
 
     def to_json(self, indent: int | None = None) -> str:
-        """The extraction as JSON that every encoding of Unicode can hold, and from which the same text is read back.
+        """Return the extraction as JSON that every encoding of Unicode can hold, and that reads back as the same text.
 
         Letters stay as they are; a lone surrogate, half of a character, is escaped.
         """
@@ -133,7 +133,7 @@ class Extraction:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Extraction:
-        """Read what `to_dict` made; an "id" beside it names the text. Entities keep the ids they have."""
+        """Read an extraction that `to_dict` made; an optional "id" names the text. Entities keep their ids."""
         from relatum.data.records import BadRecord
 
         try:
@@ -142,7 +142,7 @@ class Extraction:
             raise RelatumError(f"not an extraction: {bad}") from None
 
     def to_html(self) -> str:
-        """A page of its own that shows the text with what was found in it."""
+        """Return an HTML page that shows the text with its entities and relations."""
         from relatum.extractor.drawing.html import page
 
         return page([self], self.document.id or "Entities and relations")
@@ -185,7 +185,7 @@ def mention(entity: Entity, text: str) -> str:
 
 
 def shown_score(score: float | None) -> str:
-    """A score as it follows what it is the score of; nothing where there is none."""
+    """Format a score for display; empty if None."""
     return "" if score is None else f" ({score:.2f})"
 
 

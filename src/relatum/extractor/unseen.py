@@ -22,16 +22,16 @@ _INVISIBLE = frozenset(("Cf", "Cc", "Cs"))
 _FIRST_EMOJI = "\u2190"
 """Symbols before this one are parts of names and numbers, such as ™ and °."""
 _EMOJI = range(0x1F000, 0x1FB00)
-"""Blocks of emoji, also of those that are newer than Python's tables."""
+"""The blocks of emoji, including emoji that are newer than Python's tables."""
 _KEYCAP = "\u20e3"
 """Makes an emoji of the digit, # or * before it."""
 _KANA = frozenset(("HIRAGANA", "KATAKANA"))
 _MAIN = 0.1
-"""The share of a model's letters from which on their script is one that it was trained on."""
+"""The share of a model's letters that a script needs to count as one that the model was trained on."""
 
 
 class UnseenCharacters:
-    """The characters that are in none of a model's training texts; `characters` are those that are."""
+    """The characters that are in none of a model's training texts; `characters` are the characters that are in them."""
 
     def __init__(self, characters: Iterable[str]) -> None:
         self._seen = frozenset(characters)
@@ -44,9 +44,9 @@ class UnseenCharacters:
     def drop_invisible(
         self, text: str, words: tuple[Span, ...], sentences: tuple[Span, ...]
     ) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        """The words and sentences of a text without words that nobody can see; a sentence may go with them.
+        """Return the words and sentences of a text without invisible words, and without sentences that become empty.
 
-        Warns, once, where most letters of a sentence are of a script that the model was not trained on.
+        Warns, once, if most letters of a sentence are of a script that the model was not trained on.
         """
         kinds = set(map(self._kind, set(text).difference(self._seen)))
         if "letter" in kinds and not self._warned:
@@ -63,13 +63,13 @@ class UnseenCharacters:
         return tuple(kept), tuple(ranges)
 
     def find_emoji(self, words: Sequence[str]) -> list[int]:
-        """The indices of words that are emoji, flags or other pictures which the model has never seen."""
+        """Return the indices of words that are emoji, flags or other pictures which the model has never seen."""
         if "".join(words).isascii():
             return []  # as nearly always
         return [number for number, word in enumerate(words) if self._is_all(word, "emoji")]
 
     def replace_emoji(self, words: Sequence[str]) -> Sequence[str]:
-        """The words as the model reads them: a separator in the place of each unseen emoji."""
+        """Return the words as the model reads them: a separator in the place of each unseen emoji."""
         emoji = self.find_emoji(words) if self._separator else []
         if not emoji:
             return words

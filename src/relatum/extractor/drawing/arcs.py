@@ -1,4 +1,4 @@
-"""Where the arcs of relations go above lines of text; in pixels, without knowing how they are drawn.
+"""The layout of the arcs of relations above lines of text; in pixels, without knowing how they are drawn.
 
 The page of `relatum serve` does the same in web/static/layout.js.
 """
@@ -12,23 +12,23 @@ from typing import Literal
 End = Literal["head", "tail", "edge"]
 
 APART = 8.0
-"""Between arcs side by side, on an entity and on a level."""
+"""The distance between arcs side by side, on an entity and on a level."""
 FAR = 12
-"""Lines over which an arc is drawn all the way; of a longer one there are the two ends."""
+"""The most lines over which an arc is drawn all the way; of a longer arc, only the two ends are drawn."""
 LEVEL = 19.0
-"""From an arc to the one above it."""
+"""The distance from an arc to the arc above it."""
 LIFT = 8.0
-"""How far above its arc a label stands that would leave nothing of it."""
+"""The height of a label above its arc, if the arc is so short that the label would hide all of it."""
 
 
 def short(number: float) -> str:
-    """A number of pixels, however large, as SVG takes it; tenths are enough."""
+    """Format a number of pixels, however large, for SVG; tenths are enough."""
     return f"{number:.1f}".removesuffix(".0")
 
 
 @dataclass(slots=True)
 class Box:
-    """Where an entity's label stands; `level` counts from the text up."""
+    """The place of an entity's label; `level` counts from the text up."""
 
     line: int
     left: float
@@ -51,9 +51,9 @@ class Arc:
 
 @dataclass(slots=True)
 class Piece:
-    """The part of an arc on one line, and what is at either end of it; `middle` is that of its label.
+    """The part of an arc on one line, and the kinds of its two ends; `middle` is the middle of its label.
 
-    It is drawn `rise` above the lowest ones; a label interrupts it, or stands `lift` above it.
+    It is drawn `rise` above the lowest pieces; its label interrupts it, or stands `lift` above it.
     """
 
     arc: int
@@ -66,7 +66,7 @@ class Piece:
     lift: float = 0.0
 
     def path(self, y: float, left_foot: float, right_foot: float) -> str:
-        """In SVG: up, along at y, and down."""
+        """Return the piece as an SVG path: up, along at y, and down."""
         round = min(7.0, (self.right - self.left) / 2)
         left, right, above, below = short(self.left), short(self.right), short(y), short(y + round)
         if self.begins == "edge":
@@ -79,7 +79,7 @@ class Piece:
 
 
 def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: float) -> list[list[Piece]]:
-    """The pieces of every line, with their heights."""
+    """Return the pieces of arcs on every line, with their heights."""
     places = _attach(boxes, arcs, width)
     lines: list[list[Piece]] = [[] for _ in range(n_lines)]
     for number, arc in enumerate(arcs):
@@ -102,7 +102,7 @@ def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: floa
 
 
 def pile(boxes: Sequence[Box]) -> int:
-    """Give boxes of a line that would cover each other levels of their own; returns how many there are."""
+    """Give boxes of a line that would cover each other levels of their own; return the number of levels."""
     gap = APART / 2
     for number, box in enumerate(boxes):
         taken = {b.level for b in boxes[:number] if b.left < box.right + gap and box.left < b.right + gap}
@@ -111,7 +111,7 @@ def pile(boxes: Sequence[Box]) -> int:
 
 
 def _stack(pieces: Sequence[Piece], arcs: Sequence[Arc], width: float) -> None:
-    """Give every piece the lowest place above all shorter ones that it spans, and above their labels."""
+    """Give every piece the lowest place above all shorter pieces that it spans, and above their labels."""
     placed: list[tuple[float, float, float]] = []
     for piece in sorted(pieces, key=lambda p: (p.right - p.left, p.left)):
         half = arcs[piece.arc].label_width / 2
@@ -145,6 +145,6 @@ def _attach(boxes: Sequence[Box], arcs: Sequence[Arc], width: float) -> Mapping[
 
 
 def _order(reach: float, end: End) -> float:
-    """From left to right: short to the left, long to the left, long to the right, short to the right."""
+    """Return a sort key for arcs on a label, from left to right: short and long leftward, long and short rightward."""
     leftward = reach < 0 or (reach == 0 and end == "head")
     return (-1 if leftward else 1) / (1 + abs(reach))

@@ -13,17 +13,17 @@ from relatum.extractor.result import Extraction, mention, shown_score
 from relatum.types import Entity, Relation
 
 WIDE, NARROW = 736, 312
-"""The widths that figures are drawn in: that of a page, and that of a phone."""
+"""The widths of figures: for a page, and for a phone."""
 
 # In pixels; the sizes of letters are those that `STYLE` in html.py gives.
 _TEXT, _LABEL, _CHIP = 16.0, 11.0, 10.5
 _LINE, _CHIP_HEIGHT = 30.0, 17.0
 _ABOVE = 16.0
-"""From the top of a line with arcs to its highest one."""
+"""The distance from the top of a line with arcs to the highest arc."""
 
 
 def figure(extraction: Extraction, width: int, name: str, hue: Callable[[str], int], titles: bool = True) -> str:
-    """An `svg` of that width and of the class `name`; titles say the scores where a mouse rests."""
+    """Draw an extraction as an `svg` of that width and of the class `name`; titles show scores under the mouse."""
     text, entities, relations = extraction.text, extraction.entities, extraction.relations
     atoms, n_lines = break_lines(text, [place for entity in entities for place in entity.span], _TEXT, width)
     covered = _covered(entities, atoms)
@@ -63,13 +63,13 @@ def figure(extraction: Extraction, width: int, name: str, hue: Callable[[str], i
 
 
 def _covered(entities: Sequence[Entity], atoms: Sequence[Atom]) -> list[slice]:
-    """The atoms of every entity; none of one that is nothing but space."""
+    """Return the slice of atoms of every entity; it is empty for an entity that is nothing but space."""
     starts = [atom.start for atom in atoms]
     return [slice(*(bisect_left(starts, place) for place in entity.span)) for entity in entities]
 
 
 def _box(entity: Entity, within: Sequence[Atom], atoms: Sequence[Atom], width: float) -> Box:
-    """The place for an entity's label: above its words on the first line that has any."""
+    """Return the place for an entity's label: above the entity's words on the first line that has any."""
     # What is nothing but space stands behind the word before it.
     before = within or [atom for atom in atoms if atom.end <= entity.span.start][-1:]
     line = before[0].line if before else 0
@@ -87,7 +87,7 @@ def _marks(
     baselines: Sequence[float],
     hue: Callable[[str], int],
 ) -> Iterator[str]:
-    """The grounds that entities stand on; smaller ones are in front of larger ones, and lower."""
+    """Yield the backgrounds of entities; smaller entities are in front of larger ones, and less tall."""
     open: list[Entity] = []
     for entity, within in zip(entities, covered, strict=True):
         open = [one for one in open if one.span.end > entity.span.start]
@@ -104,7 +104,7 @@ def _marks(
 
 
 def _words(text: str, covered: Sequence[slice], atoms: Sequence[Atom], baselines: Sequence[float]) -> Iterator[str]:
-    """The text in runs that an entity holds all of or nothing of, stretched to the widths that were planned with."""
+    """Yield the text in runs that lie wholly inside or outside of an entity, stretched to the planned widths."""
     innermost: dict[int, int] = {}
     for number, within in enumerate(covered):
         innermost.update(dict.fromkeys(range(*within.indices(len(atoms))), number))

@@ -44,18 +44,18 @@ _LONGEST_LABEL = 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """The attention of a window beside what should be attended to."""
+    """The attention of a window beside the patterns that it should follow."""
 
     attention: Attention
     patterns: dict[str, NDArray[np.bool_]]
-    """Those of gold, or of what the model finds."""
+    """The patterns of the gold annotation, or of the annotation that the model finds."""
     is_gold: bool
     scores: HeadScores | None
-    """How well the heads do over a corpus; None where that was not measured."""
+    """The scores of the attention heads over a corpus; None if they were not measured."""
 
     @classmethod
     def of(cls, attention: Attention, gold: Annotation | None = None, scores: HeadScores | None = None) -> Picture:
-        """With the gold annotation of the sentence, in its words; or with what the model finds in the window."""
+        """Make a picture with the sentence's gold annotation, in words, or with what the model finds in the window."""
         start, end = attention.window
         if gold is None:
             return cls(attention, make_patterns(attention.found, end - start), False, scores)
@@ -65,7 +65,7 @@ class Picture:
 
 
 def page(pictures: Iterable[tuple[str, Picture]]) -> str:
-    """All pictures below each other, each under its name."""
+    """Return a page with all pictures below each other, each under its name."""
     title = "Who attends to whom"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -102,7 +102,7 @@ def _picture(name: str, picture: Picture) -> str:
 
 
 def _best(picture: Picture, pattern: str, of_encoder: bool) -> Head | None:
-    """The head that does best over the corpus; None where that was not measured."""
+    """Return the attention head that does best over the corpus; None if that was not measured."""
     scores = picture.scores
     if scores is None or not scores.alignments[pattern].n_connected:
         return None
@@ -121,7 +121,7 @@ def _small(weights: _Array, caption: str) -> str:
 
 
 def _large(weights: _Array, words: tuple[str, ...], caption: str) -> str:
-    """A map with the words on both axes."""
+    """Draw a map with the words on both axes."""
     shown = [
         escape(printable(word if len(word) <= _LONGEST_LABEL else f"{word[: _LONGEST_LABEL - 1]}…")) for word in words
     ]
@@ -141,7 +141,7 @@ def _large(weights: _Array, words: tuple[str, ...], caption: str) -> str:
 
 
 def _image(weights: _Array) -> str:
-    """A grey PNG of a pixel a cell, as an address."""
+    """Return the data URL of a grey PNG with one pixel per cell."""
     values = np.clip(np.asarray(weights, dtype=np.float64), 0, None)
     others = values[~np.eye(len(values), dtype=np.bool_)]
     top = others.max(initial=0.0) or values.max(initial=0.0) or 1.0

@@ -61,7 +61,7 @@ def page(extractions: Iterable[Extraction], title: str) -> str:
 
 
 def page_parts(extractions: Iterable[Extraction], title: str) -> Iterator[str]:
-    """The same page piece by piece, for more texts than should be in memory at once."""
+    """Yield the page of `page` piece by piece, for more texts than should be in memory at once."""
     yield (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -97,9 +97,9 @@ def hue(label: str) -> int:
 
 
 def _figures(extraction: Extraction) -> str:
-    """The text with arcs, for wide pages and narrow ones; the paragraph that it stands for is still there to be read.
+    """Draw the text with arcs, for wide and for narrow pages; the plain paragraph stays, unseen, for screen readers.
 
-    Nothing where there are no arcs, or where the text runs from right to left.
+    Empty if there are no relations, or if some of the text runs from right to left.
     """
     if not extraction.relations or has_right_to_left(extraction.text):
         return ""
@@ -107,7 +107,7 @@ def _figures(extraction: Extraction) -> str:
 
 
 def _marked(text: str, entities: Iterable[Entity]) -> str:
-    """The text with a mark around each entity; one that crosses the end of another is marked in two parts."""
+    """Return the text with a mark around each entity; an entity that crosses the end of another has two marks."""
     begun = sorted(entities, key=lambda entity: (entity.span.start, -entity.span.end), reverse=True)
     ends = sorted({end for entity in begun for end in entity.span})
     parts: list[str] = []

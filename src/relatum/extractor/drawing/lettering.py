@@ -1,7 +1,7 @@
-"""How wide text is and where its lines break, without a browser.
+"""The widths and line breaks of text, without a browser.
 
-Widths are those of Helvetica, which Arial, Liberation Sans and their like share; of other letters they are guesses.
-Whoever draws the text stretches it to the widths that are said here.
+Widths are taken from Helvetica; Arial, Liberation Sans and their like share them. For other letters they are guesses.
+Whoever draws the text stretches it to the widths that this module returns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WIDTHS = (
 )
 _LATIN = {chr(32 + place): int(width) / 1000 for place, width in enumerate(_WIDTHS.split())}
 BOLD = 1.07
-"""How much wider bold text is, about."""
+"""The approximate width of bold text, relative to plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ def measure(text: str, size: float) -> float:
 
 
 def has_right_to_left(text: str) -> bool:
-    """Whether some of the text runs the other way; this module does not know where that would stand."""
+    """True if some of the text runs from right to left; this module does not know where that would stand."""
     return any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
 
 
 def break_lines(text: str, cuts: Iterable[int], size: float, width: float) -> tuple[list[Atom], int]:
-    """The words of a text on lines of at most that width, and the number of lines.
+    """Lay out the words of a text on lines of at most that width; return the atoms and the number of lines.
 
-    Words are cut where they are told to be, and where one is wider than a line. White space is one space wide; a line
-    break of the text is one here, too, and of several one line remains empty.
+    Words are cut at `cuts`, and where a word is wider than a line. White space is one space wide. A line break of the
+    text also breaks the line here; several line breaks in a row leave one line empty.
     """
     places, space = sorted(set(cuts)), _width(" ") * size
     atoms: list[Atom] = []
@@ -81,7 +81,7 @@ def break_lines(text: str, cuts: Iterable[int], size: float, width: float) -> tu
 
 
 def _fitting(text: str, start: int, end: int, size: float, room: float) -> int:
-    """How far the text from start to end fits in the room."""
+    """Return the place up to which the text from start to end fits in the room."""
     room += 1e-6
     for place in range(start, end):
         room -= _width(text[place]) * size

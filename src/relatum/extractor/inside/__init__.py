@@ -1,1 +1,1 @@
-"""Looking inside: what every layer says, where its heads look, and how likely it finds what is right."""
+"""Looking inside a model: the findings of every layer, the attention of its heads, and its loss on gold."""

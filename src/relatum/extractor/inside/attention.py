@@ -23,7 +23,7 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A head of attention: which one of which layer, both from 1, of the network or of its encoder."""
+    """An attention head of the network or of its encoder; layers, and heads within a layer, are numbered from 1."""
 
     of_encoder: bool
     layer: int
@@ -41,22 +41,22 @@ class Attention:
     """The weights of all heads in a window: a sentence, or a part of one that is too long to be read at once."""
 
     sentence: int
-    """Its number, from 0."""
+    """The number of the sentence, from 0."""
     window: Span
     words: tuple[str, ...]
     heads: tuple[Head, ...]
     weights: NDArray[np.float32]
-    """(heads, words, words): from whom (first) to whom (second). Those of the network sum to 1 for each word; those of
-    the encoder are as the table reads them, without what goes to its special pieces."""
+    """(heads, words, words): from whom (first) to whom (second). Weights of the network sum to 1 for each word; weights
+    of the encoder are as the table reads them, without the attention to special pieces."""
     found: Annotation
-    """What the last layer says, in words of the window."""
+    """The annotation that the last layer finds, in words of the window."""
 
     def of(self, head: Head) -> NDArray[np.float32]:
         weights: NDArray[np.float32] = self.weights[self.heads.index(head)]
         return weights
 
     def to_bertviz(self) -> dict[str, Any]:
-        """The arguments `attention` and `tokens` of bertviz's views, as lists; and the same for the encoder.
+        """Return the arguments `attention` and `tokens` of bertviz's views, as lists; and the encoder's attention.
 
         A layer has the axes (1, heads, words, words), for which bertviz wants a tensor: `map(torch.tensor, …)`.
         """
@@ -95,7 +95,7 @@ def attend_to_text(extractor: Extractor, text: str) -> list[Attention]:
 
 
 def find_heads(model: Model) -> tuple[Head, ...]:
-    """All heads of a model in the order of their weights; those of its encoder where the table reads its attention."""
+    """Return all heads of a model in the order of their weights; the encoder's heads only if the table reads them."""
     config = model.config
     heads = []
     if config.sequence.kind != "none":
@@ -112,7 +112,7 @@ def find_heads(model: Model) -> tuple[Head, ...]:
 
 
 def _find_heads_of(encoder: TextEncoder) -> list[Head]:
-    """Those of an encoder; layers of encoders that stand side by side are counted on from one to the next."""
+    """Return the heads of an encoder; layers of encoders side by side are numbered on from one encoder to the next."""
     each = encoder.encoders if isinstance(encoder, StackedEncoder) else (encoder,)
     heads: list[Head] = []
     below = 0
@@ -125,6 +125,6 @@ def _find_heads_of(encoder: TextEncoder) -> list[Head]:
 
 
 def is_table_guided(model: Model) -> bool:
-    """Whether the network's own attention reads the table, and not dot products of words."""
+    """True if the network's own attention reads the table, and not dot products of words."""
     guided = ("both", "table-to-sequence")
     return model.config.table.kind != "none" and model.config.model.interaction in guided

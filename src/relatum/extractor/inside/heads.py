@@ -1,4 +1,4 @@
-"""Which heads of attention agree with entities and relations."""
+"""The agreement of attention heads with entities and relations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from relatum.types import Example
 
 @dataclass(frozen=True, slots=True)
 class HeadScores:
-    """How well each head agrees with each pattern over a corpus."""
+    """The agreement of each attention head with each pattern over a corpus."""
 
     heads: tuple[Head, ...]
     alignments: Mapping[str, Alignment]
-    """By pattern; the average precision of the heads in their order."""
+    """The alignment by pattern, with the average precision of each head in the order of `heads`."""
     nearness: Mapping[str, float]
-    """What the nearest words alone would give."""
+    """The average precision, by pattern, of ranking pairs of words by their nearness alone."""
     n_sentences: int
     n_pairs: int
 
@@ -31,7 +31,7 @@ class HeadScores:
         return sorted((one for one in found if one[0].of_encoder == of_encoder), key=lambda one: -one[1])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; a pattern that connects nothing has no average precision."""
+        """Return the scores as JSON can hold them; a pattern that connects nothing has no average precision."""
         measured = [name for name, found in self.alignments.items() if found.n_connected]
         return {
             "sentences": self.n_sentences,
@@ -61,7 +61,7 @@ def measure_heads(
 ) -> HeadScores:
     """Read annotated sentences, and rank all pairs of different words by the weights of each head.
 
-    Of a sentence that is read in windows, the pairs of words of each window count.
+    For a sentence that is read in windows, the pairs of words within each window count.
     """
     heads = find_heads(extractor.model)
     counter, near = AlignmentCounter(len(heads)), AlignmentCounter(1)

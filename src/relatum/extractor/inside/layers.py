@@ -1,4 +1,4 @@
-"""What every layer of the network says of sentences, and not only the last."""
+"""The findings of every layer of the network in sentences, not only of the last layer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from relatum.types import Annotation, Span
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerReading:
-    """What one layer says of a window."""
+    """The findings of one layer in a window."""
 
     found: Annotation
-    """In words of the window; scores are the network's own."""
+    """The annotation in words of the window; scores are the network's own, not calibrated."""
     of_words: NDArray[np.float64]
     """(words, entity tags): probabilities."""
     of_cells: NDArray[np.float64] | None
@@ -37,18 +37,18 @@ class LayerReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What the layers say of a window of a sentence, the first layer first."""
+    """The findings of all layers in a window of a sentence, the first layer first."""
 
     window: Span
     layers: tuple[LayerReading, ...]
     maps: NDArray[np.float32] | None
-    """(maps, words, words): the encoder's attention as the table reads it; None where it reads none."""
+    """(maps, words, words): the encoder's attention as the table reads it; None if the table reads none."""
 
 
 def read_layers(model: Model, jobs: Iterable[Job], known: KnownWords | None = None) -> Iterator[tuple[int, Reading]]:
-    """The readings of the windows of all jobs, each with the number of its sentence.
+    """Yield the reading of every window of all jobs, with the number of its sentence.
 
-    The last layer's are those of `do_jobs`. Where memory runs out, a job is divided.
+    The last layer finds what `do_jobs` finds. If memory runs out, a job is divided.
     """
     for whole in jobs:
         parts = [whole]
@@ -92,7 +92,7 @@ def _read(model: Model, job: Job, known: KnownWords | None) -> list[Reading]:
 
 
 def _divide(model: Model, job: Job, outputs: Outputs, state: LayerState) -> list[LayerReading]:
-    """What one layer says of each window of a job."""
+    """Return the findings of one layer in each window of a job."""
     of_words = _fetch(outputs.entity_logits)
     of_cells = None if outputs.relation_logits is None else _fetch(outputs.relation_logits)
     attention = None if state.attention is None else _fetch(state.attention)

@@ -1,4 +1,4 @@
-"""How far a model is from the gold annotations of sentences."""
+"""The loss of a model on the gold annotations of sentences."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from relatum.models.labels import IGNORED, label_example
 from relatum.types import Example
 
 _LEAST = 1e-12
-"""The least probability that is taken, so that a loss is a number."""
+"""The lower bound on probabilities, so that every loss is finite."""
 
 
 def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_entities: bool = True) -> list[float]:
-    """−log P of the gold tags, summed over the words of each sentence and over the cells of its table, not weighted.
+    """Return −log P of the gold tags of each sentence, summed over its words and the cells of its table, unweighted.
 
-    Without entities, which may be given to the model, it is that of the cells alone.
+    Without entities, which may be given to the model, only the cells are summed.
 
-    Sentences are read as `Extractor.predict` reads them, in windows where they are long. What is annotated with types
-    that the model does not know counts as not annotated. An ensemble has no one distribution, and is an error.
+    Sentences are read as `Extractor.predict` reads them, in windows if they are long. Entities and relations of types
+    that the model does not know count as not annotated. An ensemble is an error: it has no single distribution.
     """
     model = extractor.model
     losses = [0.0] * len(examples)

@@ -1,6 +1,6 @@
-"""What was read in the windows of a sentence, laid over one another: of each place the window that saw most around it.
+"""The outputs for the windows of a sentence, merged: each place takes the window that saw most around it.
 
-It is the rule by which `data.windows.merge_windows` chooses between entities. Edges of the sentence do not count.
+`data.windows.merge_windows` chooses between entities by the same rule. Edges of the sentence do not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Array = NDArray[np.floating[Any]]
 
 
 def lay_words(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
-    """(words, …) of the sentence from those of its windows."""
+    """Merge arrays (words, …) of the windows into one for the sentence."""
     whole = np.zeros((n_words, *parts[0].shape[1:]))
     home = _margins(windows, n_words).argmax(0)
     for number, (window, part) in enumerate(zip(windows, parts, strict=True)):
@@ -28,7 +28,7 @@ def lay_words(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) ->
 
 
 def lay_rows(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
-    """(…, words, words) of the sentence; each row is of one window, and 0 outside of it."""
+    """Merge arrays (…, words, words) of the windows; each row comes from one window, and is 0 outside of it."""
     whole = np.zeros((*parts[0].shape[:-2], n_words, n_words))
     home = _margins(windows, n_words).argmax(0)
     for number, (window, part) in enumerate(zip(windows, parts, strict=True)):
@@ -38,7 +38,7 @@ def lay_rows(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> 
 
 
 def lay_cells(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
-    """(words, words, tags) of the sentence; where no window holds both words, the first tag is certain."""
+    """Merge arrays (words, words, tags) of the windows; if no window holds both words, the first tag is certain."""
     whole = np.zeros((n_words, n_words, parts[0].shape[-1]))
     whole[..., 0] = 1
     best = np.full((n_words, n_words), -1.0)
@@ -52,7 +52,7 @@ def lay_cells(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) ->
 
 
 def _margins(windows: Sequence[Span], n_words: int) -> NDArray[np.float64]:
-    """(windows, words): how many words stand between a word and the nearest edge of the window; −1 outside of it."""
+    """Return (windows, words): the number of words from a word to the nearest edge of the window; −1 outside of it."""
     margins = np.full((len(windows), n_words), -1.0)
     for row, (start, end) in zip(margins, windows, strict=True):
         words = np.arange(start, end)

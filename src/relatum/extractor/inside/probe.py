@@ -1,4 +1,4 @@
-"""What every layer says of a sentence: the trained scorers read S_l and T_l of all layers (paper, section 6.7)."""
+"""The findings of every layer in a sentence: the trained scorers read S_l and T_l of all layers (paper, 6.7)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from relatum.extractor.result import Extraction
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
 
 DIGITS = 4
-"""From what was found in the windows of a sentence of so many words to what is found in the sentence."""
+"""The number of decimals that scores, probabilities and attention are rounded to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbedLayer:
-    """What one layer says of a sentence."""
+    """The findings of one layer in a sentence."""
 
     found: Extraction
-    """In characters of the whole text; entities are numbered within the sentence."""
+    """The entities and relations, in characters of the whole text; entities are numbered within the sentence."""
     of_words: NDArray[np.float64]
     """(words, entity tags): probabilities."""
     of_cells: NDArray[np.float64] | None
@@ -39,7 +39,7 @@ class ProbedLayer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one layer says and the one before it does not, and the other way round."""
+    """The entities and relations that a layer finds and the layer before it does not, and the other way round."""
 
     gained: Annotation
     lost: Annotation
@@ -47,24 +47,24 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """What the layers say of a sentence, the first layer first; the last says what the extractor says.
+    """The findings of all layers in a sentence, the first layer first; the last layer finds what the extractor finds.
 
     A sentence that the extractor reads in windows is probed in the same windows, and joined as the extractor joins
-    them. Of a word in several windows that one counts in which it stands farthest from an edge.
+    them. For a word in several windows, the window counts in which the word stands farthest from an edge.
     """
 
     text: str
-    """All of it, not only the sentence."""
+    """The whole text, not only the sentence."""
     words: tuple[Span, ...]
-    """In characters of the text."""
+    """The words of the sentence, as spans in characters of the text."""
     windows: tuple[Span, ...]
-    """The words that were read at once; several where the sentence is long."""
+    """The ranges of words that were read at once; several if the sentence is long."""
     entity_tags: tuple[str, ...]
     relation_tags: tuple[str, ...]
     layers: tuple[ProbedLayer, ...]
 
     def changes(self) -> list[Change]:
-        """How each layer differs from the one before it; the first one has none before it, and does not differ."""
+        """Return the change of each layer from the layer before it; the first layer has none before it: no change."""
         found = [layer.found.document.annotation for layer in self.layers]
         return [Change(Annotation(), Annotation()), *map(compare, found, found[1:])]
 
@@ -113,7 +113,7 @@ class Probe:
         return described
 
     def _entity(self, entity: Entity) -> dict[str, Any]:
-        """An entity of another layer; its id is that layer's."""
+        """Describe an entity of another layer; its id is from that layer."""
         start, end = entity.span
         score = None if entity.score is None else round(float(entity.score), DIGITS)
         return {
@@ -135,7 +135,7 @@ class Probe:
 
 
 def compare(before: Annotation, after: Annotation) -> Change:
-    """What is gained and lost from one annotation to another; equal is what has the same words and labels."""
+    """Return what is gained and lost between two annotations; findings with the same words and labels are equal."""
 
     def without(one: Annotation, other: Annotation) -> Annotation:
         entities, relations = set(other.entities), set(other.relations)
@@ -153,7 +153,7 @@ def predict_layers(
     entities: Sequence[Sequence[Entity]] | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[list[Annotation]]:
-    """What every layer says of each sentence, in words, the first layer first; the last is what `predict` says."""
+    """Return each layer's annotation of every sentence, in words, first layer first; the last is as by `predict`."""
     found: list[list[Annotation]] = [[] for _ in sentences]
     for number, readings in extractor.read_layers(sentences, entities, on_progress):
         given = None if entities is None else entities[number]
@@ -164,7 +164,7 @@ def predict_layers(
 
 
 def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Sequence[Reading]) -> Probe:
-    """The probe of a sentence, whose offsets count from the start of the text, from the readings of its windows."""
+    """Make the probe of a sentence from the readings of its windows; its offsets count from the start of the text."""
     assert sentence.offsets is not None
     model, windows = extractor.model, [reading.window for reading in readings]
 
@@ -201,6 +201,6 @@ def _rounded(values: NDArray[np.float64] | None) -> list[Any]:
 
 
 def _best_tags(cells: NDArray[np.float64]) -> list[list[list[float]]]:
-    """The likeliest tag of each cell, and its probability."""
+    """Return the likeliest tag of each cell, and the tag's probability."""
     best, certainty = cells.argmax(-1).tolist(), np.round(cells.max(-1), DIGITS).tolist()
     return [list(map(list, zip(*row, strict=True))) for row in zip(best, certainty, strict=True)]
