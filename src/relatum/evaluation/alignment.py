@@ -1,8 +1,8 @@
-"""How well attention agrees with entities and relations, as average precision (the paper's section 6.6 in figures).
+"""Agreement of attention with entities and relations, as average precision (the paper's section 6.6 in figures).
 
-All ordered pairs of different words of a corpus are ranked by the weight that a head of attention has from the first to
-the second, and the pattern says which of them are right. A head that knows nothing has an average precision of about
-the share of pairs that are right.
+All ordered pairs of different words of a corpus are ranked by the weight that an attention head gives from the first
+word to the second, and a pattern says which pairs are right. An attention head that knows nothing has an average
+precision of about the share of pairs that are right.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from relatum.types import Annotation, Entity
 
 PATTERNS = ("entity", "head to tail", "tail to head")
-"""Words of the same entity; from a word of a relation's head to one of its tail; and back."""
+"""From a word to another word of the same entity; from a word of a relation's head to a word of its tail; and back."""
 
 _Array = NDArray[np.floating[Any]]
 
@@ -26,7 +26,7 @@ _N_BINS = int(np.array(1, dtype=np.float16).view(np.uint16)) + 1
 
 
 def make_patterns(annotation: Annotation, n_words: int) -> dict[str, NDArray[np.bool_]]:
-    """(words, words) for each pattern: whether it connects the first word with the second, which is another."""
+    """Return a mask (words, words) for each pattern: true if it connects two words, which are never the same word."""
     patterns = {name: np.zeros((n_words, n_words), dtype=np.bool_) for name in PATTERNS}
 
     def connect(name: str, first: Entity, second: Entity) -> None:
@@ -43,9 +43,10 @@ def make_patterns(annotation: Annotation, n_words: int) -> dict[str, NDArray[np.
 
 
 def nearness(n_words: int) -> NDArray[np.float64]:
-    """(1, words, words): what a head that knows only places could do: the nearer a word, the more weight.
+    """Return the weights (1, words, words) of an attention head that knows only positions: nearer words weigh more.
 
-    Most words of the same entity stand side by side, so that a head which looks beside it does well by that alone.
+    Most words of the same entity stand side by side, so an attention head that looks at neighbours does well by that
+    alone.
     """
     places = np.arange(n_words)
     distance: NDArray[np.float64] = np.maximum(np.abs(places[:, None] - places), 1).astype(np.float64)
@@ -54,20 +55,20 @@ def nearness(n_words: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How well heads agree with a pattern."""
+    """The agreement of attention heads with a pattern."""
 
     average_precision: NDArray[np.float64]
-    """Of each head."""
+    """The average precision of each attention head."""
     chance: float
     """The share of all pairs that the pattern connects."""
     n_connected: int
 
 
 class AlignmentCounter:
-    """Gathers the weights of heads, sentence by sentence, in the same memory for any number of them.
+    """Histograms of the weights of attention heads, filled sentence by sentence; memory does not grow with the text.
 
-    Weights are counted in half precision: those that differ by less than a two-thousandth count as equal, and so do
-    those below 6e-8.
+    Weights are counted in half precision: weights that differ by less than a two-thousandth count as equal, and so do
+    weights below 6e-8.
     """
 
     def __init__(self, n_heads: int) -> None:
@@ -76,7 +77,7 @@ class AlignmentCounter:
         self._connected = {name: np.zeros_like(self._all) for name in PATTERNS}
 
     def add(self, weights: _Array, patterns: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Count a sentence: (heads, words, words), rows attending to columns, and what the patterns connect."""
+        """Count a sentence: weights (attention heads, words, words), rows attending to columns, and its patterns."""
         n_heads, n_words, n_columns = weights.shape
         if n_heads != self.n_heads or n_words != n_columns:
             shape = (self.n_heads, "words", "words")
@@ -90,7 +91,7 @@ class AlignmentCounter:
         self.n_pairs += n_words * (n_words - 1)
 
     def alignment(self, pattern: str) -> Alignment:
-        """How well each head agrees with a pattern; NaN where the pattern connects nothing."""
+        """Return the agreement of each attention head with a pattern; NaN if the pattern connects nothing."""
         right = self._falling(self._connected[pattern])
         ranked = self._falling(self._all)
         n_connected = int(right[0, -1]) if self.n_heads else 0
@@ -100,7 +101,7 @@ class AlignmentCounter:
         return Alignment(found, n_connected / self.n_pairs if self.n_pairs else 0.0, n_connected)
 
     def _falling(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(heads, bins): how many have at least a weight, the highest weight first."""
+        """Return the number of pairs with at least the weight of a bin (attention heads, bins), highest bin first."""
         return counts.reshape(self.n_heads, _N_BINS)[:, ::-1].cumsum(1)
 
 

@@ -1,14 +1,14 @@
-"""How far scores can be taken as probabilities of being right, and a map that brings them closer to that.
+"""Calibration: the distance of scores from probabilities of being right, and a map that reduces it.
 
-The expected calibration error is the mean distance between the scores of a bin and the share of it that is right, each
-bin weighing as much as it has members. Bins have equal mass: nearly all scores of a model lie close to 1, so that of
-bins of equal width one would hold nearly everything, and the others too little to say anything. There are `N_BINS` of
-them, fewer where one would have less than `LEAST_IN_BIN` members; equal scores are never parted.
+The expected calibration error is the mean distance between the mean score of a bin and the share of its members that
+are right, weighted by the number of members. Bins have equal mass: nearly all scores of a model lie close to 1, so with
+bins of equal width one bin would hold nearly everything, and the others too little to say anything. There are `N_BINS`
+bins, fewer if a bin would have less than `LEAST_IN_BIN` members; equal scores are never divided between bins.
 
 The map is sigmoid(logit(score) / T + b) (`types.ScoreMap`), fitted by maximum likelihood with normal priors of 1/T
-around 1 and of b around 0, both of deviation 1: of hundreds of examples nothing is seen of them, and without any the
-scores stay as they are. Whether there is a bias is decided by the likelihood of halves of the examples under maps that
-were fitted to the other halves.
+around 1 and of b around 0, both of deviation 1: with hundreds of examples the priors have no visible effect, and
+without examples the scores stay as they are. Cross-validation decides if there is a bias: the likelihood of halves of
+the examples under maps that were fitted to the other halves.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from relatum.types import SURE, ScoreMap
 N_BINS = 10
 LEAST_IN_BIN = 20
 THRESHOLDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""The thresholds of a table that was not asked for others; calibrated scores seldom go beyond the last."""
+"""The default thresholds of a table; calibrated scores are seldom above the last."""
 
 _N_HALVINGS = 10
 _LEAST_FOR_BIAS = 10
 _SLOPES = (0.01, 20.0)
-"""The bounds of 1/T: a score that says nothing, or the contrary, must not turn the order around."""
+"""The bounds of 1/T: even if scores say nothing, or are lower for what is right, the map keeps their order."""
 _PRIOR = np.array([1.0, 0.0])
 _N_STEPS = 100
 _CLOSE = 1e-10
@@ -41,15 +41,15 @@ _Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Some neighbours by their scores."""
+    """A group of items with neighbouring scores."""
 
     low: float
     high: float
     n: int
     score: float
-    """Their mean score."""
+    """The mean score of the items."""
     right: float
-    """The share of them that is right."""
+    """The share of the items that are right."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -57,7 +57,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class AtThreshold:
-    """What is left of what was found where lower scores are left out; fractions, 0 where nothing is."""
+    """The scores of a system if items below a threshold are left out; fractions, 0 for nothing out of nothing."""
 
     threshold: float
     n: int
@@ -70,7 +70,7 @@ class AtThreshold:
 
 
 def reliability(scores: ArrayLike, right: ArrayLike) -> list[Bin]:
-    """Bins of equal mass in the order of their scores; none of nothing."""
+    """Divide items into bins of equal mass, in the order of their scores; no items, no bins."""
     values, truth = _arrays(scores, right)
     order = np.argsort(values, kind="stable")
     values, truth = values[order], truth[order]
@@ -92,7 +92,7 @@ def reliability(scores: ArrayLike, right: ArrayLike) -> list[Bin]:
 
 
 def calibration_error(bins: Sequence[Bin]) -> float | None:
-    """The expected calibration error, a fraction; None of nothing."""
+    """Return the expected calibration error, a fraction; None if the bins are empty."""
     n = sum(one.n for one in bins)
     return sum(one.n * abs(one.score - one.right) for one in bins) / n if n else None
 
@@ -100,7 +100,7 @@ def calibration_error(bins: Sequence[Bin]) -> float | None:
 def by_threshold(
     scores: ArrayLike, right: ArrayLike, n_gold: int, thresholds: Sequence[float] = THRESHOLDS
 ) -> list[AtThreshold]:
-    """Precision, recall and F1 at each threshold; `n_gold` is how many there are to find."""
+    """Return precision, recall and F1 at each threshold; `n_gold` is the number of gold items."""
     values, truth = _arrays(scores, right)
     rows = []
     for threshold in thresholds:
@@ -119,7 +119,7 @@ def by_threshold(
 
 
 def fit_map(scores: ArrayLike, right: ArrayLike) -> ScoreMap:
-    """The map under which what is right is likeliest; the same for the same scores, whatever order they have."""
+    """Fit the map of scores by maximum likelihood; the result does not depend on the order of the scores."""
     values, truth = _arrays(scores, right)
     order = np.lexsort((truth, values))
     logits, truth = _logits(values[order]), truth[order]
@@ -131,7 +131,7 @@ def fit_map(scores: ArrayLike, right: ArrayLike) -> ScoreMap:
 
 
 def _held_out_loss(logits: _Array, right: _Array, with_bias: bool) -> float:
-    """The loss of halves under maps of the other halves, over several halvings that are always the same."""
+    """Return the loss of halves of the examples under maps fitted to the other halves, over several fixed halvings."""
     rng = np.random.default_rng(0)
     total = 0.0
     for _ in range(_N_HALVINGS):
@@ -143,7 +143,7 @@ def _held_out_loss(logits: _Array, right: _Array, with_bias: bool) -> float:
 
 
 def _fit(logits: _Array, right: _Array, with_bias: bool) -> tuple[float, float]:
-    """The slope 1/T and the bias that are likeliest."""
+    """Return the likeliest slope 1/T and bias."""
     free = np.array([True, with_bias])
     found = _minimise(logits, right, _PRIOR, free)
     bounded = np.clip(found[0], *_SLOPES)
@@ -153,7 +153,10 @@ def _fit(logits: _Array, right: _Array, with_bias: bool) -> tuple[float, float]:
 
 
 def _minimise(logits: _Array, right: _Array, start: _Array, free: NDArray[np.bool_]) -> _Array:
-    """Newton's method over the free ones of slope and bias, each step halved until it leads down."""
+    """Minimise the loss by Newton's method over slope and bias, as far as they are free.
+
+    Each step is halved until the loss goes down.
+    """
     columns = np.stack([logits, np.ones_like(logits)], axis=1)
     free_columns = columns[:, free]
 
@@ -177,7 +180,7 @@ def _minimise(logits: _Array, right: _Array, start: _Array, free: NDArray[np.boo
 
 
 def _losses(values: _Array, right: _Array) -> _Array:
-    """Minus the log-likelihood of each."""
+    """Return minus the log-likelihood of each example."""
     found: _Array = np.logaddexp(0.0, values) - right * values
     return found
 

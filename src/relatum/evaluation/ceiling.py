@@ -38,12 +38,12 @@ def find_expressible(example: Example, sequence: SequenceTags, table: TableTags)
 
 
 def is_limited(ceiling: Scores) -> bool:
-    """True if some of gold is beyond reach."""
+    """True if the ceiling is below 100 %, that is, if the tags cannot express all of gold."""
     return is_limited_record(ceiling_record(ceiling))
 
 
 def is_limited_record(record: Mapping[str, Any]) -> bool:
-    """True if the JSON of a ceiling says that some of gold is beyond reach."""
+    """True if the JSON of a ceiling says that the tags cannot express all of gold."""
     return any(task["micro"]["support"] and task["micro"]["recall"] < 1 for task in record.values())
 
 

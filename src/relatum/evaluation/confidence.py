@@ -1,4 +1,4 @@
-"""What the scores beside entities and relations are worth, measured on annotated text."""
+"""The reliability of the confidence scores of entities and relations, measured on annotated text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from relatum.schema import Schema
 from relatum.types import Annotation, Calibration, Entity, Relation
 
 Pairs = Iterable[tuple[Annotation, Annotation]]
-"""Gold and predicted annotations, a pair a text."""
+"""Gold and predicted annotations, one pair for each text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskConfidence:
-    """What the scores of one task are worth."""
+    """The reliability of the confidence scores of one task."""
 
     bins: tuple[Bin, ...]
     thresholds: tuple[AtThreshold, ...]
@@ -35,7 +35,7 @@ class TaskConfidence:
 
     @property
     def error(self) -> float | None:
-        """The expected calibration error; None where nothing that was found has a score."""
+        """The expected calibration error; None if no found item has a score."""
         return calibration_error(self.bins)
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,7 +49,10 @@ class TaskConfidence:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Of entities, and of relations, which are right where both their entities are right in boundaries and type."""
+    """The reliability of the scores of entities and of relations.
+
+    A relation is right only if both its entities are right in boundaries and type.
+    """
 
     entities: TaskConfidence
     relations_strict: TaskConfidence
@@ -64,10 +67,10 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A calibration, and what scores are worth without it and with it, by part; it was fitted on the first."""
+    """A calibration, fitted on the first part, and the reliability of scores without it and with it, by part."""
 
     calibration: Calibration | None
-    """None where there was nothing to fit it on."""
+    """None if there was nothing to fit a calibration on."""
     before: Mapping[str, Confidence]
     after: Mapping[str, Confidence]
 
@@ -84,7 +87,7 @@ class Calibrated:
 def calibrate(
     parts: Mapping[str, Sequence[tuple[Annotation, Annotation]]], schema: Schema | None = None, given: bool = False
 ) -> Calibrated:
-    """Fit maps of scores to what was found in the first part, and measure them on all parts."""
+    """Fit maps of scores on the first part, and measure the reliability of scores on all parts."""
     first = next(iter(parts.values()))
     entities, relations = _judge(first, schema, given)
     calibration = Calibration(fit_map(entities.scores, entities.right), fit_map(relations.scores, relations.right))
@@ -101,10 +104,10 @@ def calibrate(
 
 
 def measure_confidence(pairs: Pairs, schema: Schema | None = None, given: bool = False) -> Confidence:
-    """Measure scores against what is right; the schema says which relation types are symmetric.
+    """Measure how reliable scores are; the schema says which relation types are symmetric.
 
-    At a threshold there is left what `Extraction.above` leaves: a relation goes with its entities. The scores of
-    entities that were `given` to the model are none of its own, and are not looked at.
+    A threshold keeps what `Extraction.above` keeps: a relation is left out if one of its entities is. The scores of
+    entities that were `given` to the model are not the model's own, and are ignored.
     """
     entities, relations = _judge(pairs, schema, given)
     return Confidence(entities.measure(), relations.measure())
@@ -112,11 +115,11 @@ def measure_confidence(pairs: Pairs, schema: Schema | None = None, given: bool =
 
 @dataclass(slots=True)
 class _Judged:
-    """All that was found and has a score."""
+    """All found items that have a score, each right or wrong."""
 
     scores: list[float] = field(default_factory=list)
     lowest: list[float] = field(default_factory=list)
-    """The threshold up to which each is left."""
+    """For each item, the highest threshold that keeps it."""
     right: list[bool] = field(default_factory=list)
     n_gold: int = 0
 
@@ -132,7 +135,7 @@ class _Judged:
 
 
 def _judge(pairs: Pairs, schema: Schema | None, given: bool) -> tuple[_Judged, _Judged]:
-    """What was found, each once, and whether it is right: entities, and relations strictly."""
+    """Judge each found item once as right or wrong: return the judged entities, and the relations judged strictly."""
     entities, relations = _Judged(), _Judged()
     for gold, predicted in pairs:
         known = set(gold.entities)
@@ -151,7 +154,7 @@ def _judge(pairs: Pairs, schema: Schema | None, given: bool) -> tuple[_Judged, _
 
 
 def _in_order(relation: Relation, schema: Schema | None) -> Relation:
-    """The relation, turned around where its type is symmetric and its tail comes first."""
+    """Return the relation, with head and tail swapped if its type is symmetric and its tail comes first."""
     head, tail = relation.head, relation.tail
     if _place(tail) < _place(head) and schema is not None and schema.is_symmetric(relation.label):
         return Relation(tail, head, relation.label, relation.score, relation.id)

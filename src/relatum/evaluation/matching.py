@@ -1,4 +1,4 @@
-"""When a prediction is right, and how many are.
+"""The definition of right predictions, and their counts.
 
 Three tasks are counted, each by exact match and each with duplicates counted once:
 
@@ -37,7 +37,7 @@ _Key: TypeAlias = tuple[str, Hashable, Hashable]
 
 @dataclass(slots=True)
 class Count:
-    """How many of one type are right, are predicted, and are in gold."""
+    """The number of right predictions, of predictions, and of gold items of one type."""
 
     correct: int = 0
     predicted: int = 0
@@ -84,7 +84,7 @@ def check_gold_spans(
     record: int | None = None,
     document: str | None = None,
 ) -> None:
-    """Add a problem for every predicted mention whose span is not a gold entity's; the rest says where it stands."""
+    """Add a problem for every predicted mention whose span is not a gold entity's; the other arguments locate it."""
     given = {_boundaries(entity) for entity in _mentions(gold)}
     found = {_boundaries(entity): entity for entity in _mentions(predicted)}
     where = None if document is None else f"document {show(document)}"
@@ -98,7 +98,7 @@ def check_gold_spans(
 
 
 def _mentions(annotation: Annotation) -> Iterator[Entity]:
-    """The entities, and the ends of relations, which may be others."""
+    """Return the entities and the ends of relations, which need not be among the entities."""
     return chain(annotation.entities, *((relation.head, relation.tail) for relation in annotation.relations))
 
 

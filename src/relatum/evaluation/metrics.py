@@ -17,12 +17,12 @@ from relatum.schema import Schema
 from relatum.types import Annotation
 
 MacroOver = Literal["gold", "schema", "all"]
-"""The types a macro average is over: those in gold, those of the schema, or those in gold or predicted."""
+"""The types that a macro average is over: types in gold, all types of the schema, or types in gold or predicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Fractions between 0 and 1, and how many there are in gold."""
+    """Precision, recall and F1, fractions between 0 and 1, and the number of gold items."""
 
     precision: float
     recall: float
@@ -73,7 +73,8 @@ def evaluate(
     """Score pairs of gold and predicted annotations; the two of a pair belong to one text and share a unit.
 
     The schema says which relation types are symmetric. With `gold_entities` every predicted mention must have the span
-    of a gold entity, as when the model was given them; where one has not, `DataError` names it and nothing is scored.
+    of a gold entity, as if the model was given the gold entities; else `DataError` names the mention, and nothing is
+    scored.
     """
     counts, problems = Counts(), Problems()
     for number, (gold, predicted) in enumerate(pairs, 1):

@@ -1,8 +1,8 @@
-"""Whether two systems differ over several pairs of runs: the sign-flip test of paired differences.
+"""The sign-flip test of paired differences, which tests if two systems differ over several pairs of runs.
 
-If the two were equal, each difference could as well have had the other sign. The p-value is the share of all ways to
-give signs to the differences whose mean is at least as far from 0 as the observed one. With n pairs there are 2ⁿ ways,
-so that no p-value is below 2 / 2ⁿ: with fewer than six pairs none reaches 0.05.
+If the two systems were equal, each difference could as well have had the other sign. The p-value is the share of all
+ways to give signs to the differences whose mean is at least as far from 0 as the observed mean. With n pairs there are
+2ⁿ ways, so that no p-value is below 2 / 2ⁿ: with fewer than six pairs no p-value reaches 0.05.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 MAX_EXACT = 16
-"""Up to so many pairs all signs are tried; beyond, that many are drawn: `N_DRAWN`."""
+"""The most pairs for which all signs are tried; for more pairs, signs are drawn `N_DRAWN` times."""
 N_DRAWN = 2**16
 LEVEL = 0.05
-"""What is called significant."""
+"""The level of significance."""
 
 _TIE = 1e-12
 """Means this close count as equal, so that rounding does not decide a tie."""
@@ -25,14 +25,14 @@ _TIE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """The differences of pairs: their mean, sample standard deviation (None for one), and two-sided p-value."""
+    """The test of n differences: their mean, sample standard deviation (None if n is 1), and two-sided p-value."""
 
     n: int
     mean: float
     std: float | None
     p: float
     smallest_p: float
-    """The lowest p-value that so many pairs can have."""
+    """The lowest p-value that is possible with n pairs."""
 
     @property
     def can_be_significant(self) -> bool:
@@ -43,7 +43,7 @@ class PairedTest:
 
 
 def sign_flip_test(differences: Sequence[float], seed: int = 0) -> PairedTest:
-    """Test whether differences are centred on 0; signs are drawn by the seed where there are too many to try all."""
+    """Test if differences are centred on 0; signs are drawn by the seed if there are too many to try all."""
     values = np.asarray(differences, dtype=np.float64)
     n = len(values)
     if not n:

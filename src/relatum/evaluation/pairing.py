@@ -21,7 +21,7 @@ _SHOWN_TEXT = 30
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Gold and predicted documents in the order of gold, and what they were matched by."""
+    """Gold and predicted documents in the order of gold, and the way they were matched: by id or by position."""
 
     documents: tuple[tuple[Document, Document], ...]
     by: Literal["id", "position"]
@@ -74,7 +74,7 @@ def _difference(gold: Document, found: Document) -> str:
 
 
 def _ids(what: str, ids: Iterable[str]) -> list[str]:
-    """A line that names the first ids and counts the rest; none where there are no ids."""
+    """Return a line that names the first ids and counts the rest; nothing if there are no ids."""
     found = list(ids)
     if not found:
         return []

@@ -1,4 +1,4 @@
-"""How well every layer of a network does, and what each makes of what the one before it said."""
+"""The scores of every layer of a network, and the changes of each layer to the output of the layer before it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from relatum.types import Annotation, Relation
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What becomes of right and wrong things from one layer to the next; each thing is counted once.
+    """Counts of items that become right or wrong from one layer to the next; each item is counted once.
 
-    An entity that gets its right type is two corrections: one that was wrong is dropped, one that was missed is found.
+    An entity that gets its right type is two corrections: a wrong entity is dropped, and a missed entity is found.
     """
 
     right: int = 0
-    """Said by the layer before, and in gold."""
+    """The number of items in gold that the layer before found."""
     missed: int = 0
-    """In gold, and not said by the layer before."""
+    """The number of items in gold that the layer before did not find."""
     wrong: int = 0
-    """Said by the layer before, and not in gold."""
+    """The number of items not in gold that the layer before found."""
     found: int = 0
-    """Of those that were missed."""
+    """The number of missed items that this layer finds."""
     dropped: int = 0
-    """Of those that were wrong."""
+    """The number of wrong items that this layer does not find any more."""
     lost: int = 0
-    """Of those that were right."""
+    """The number of right items that this layer does not find any more."""
     added: int = 0
-    """Not in gold, not said by the layer before, and said by this one."""
+    """The number of items not in gold that this layer finds and the layer before did not."""
 
     @property
     def corrected(self) -> int:
@@ -44,12 +44,12 @@ class Passage:
 
     @property
     def corrected_share(self) -> float:
-        """Of the errors of the layer before; 0 where it makes none."""
+        """The share of the errors of the layer before that this layer corrects; 0 if there are none."""
         return self.corrected / (self.missed + self.wrong) if self.missed + self.wrong else 0.0
 
     @property
     def lost_share(self) -> float:
-        """Of what the layer before has right; 0 where that is nothing."""
+        """The share of the right items of the layer before that this layer loses; 0 if there are none."""
         return self.lost / self.right if self.right else 0.0
 
     def to_dict(self) -> dict[str, int]:
@@ -58,12 +58,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class LayerFigures:
-    """How well one layer does; the first one has none before it."""
+    """The scores of one layer, and its changes to the layer before it; None for the first layer."""
 
     scores: Scores
     entities: Passage | None
     relations: Passage | None
-    """Strictly, with the types of both ends."""
+    """The changes of relations, judged strictly, with the types of both ends."""
 
     def to_dict(self) -> dict[str, Any]:
         before = {"entities": self.entities, "relations_strict": self.relations}
@@ -77,9 +77,9 @@ def measure_layers(
     schema: Schema | None = None,
     macro_over: MacroOver = "gold",
 ) -> list[LayerFigures]:
-    """The figures of each layer from the gold annotation of each text and what each layer found in it.
+    """Return the figures of each layer, from the gold annotation of each text and each layer's annotation of it.
 
-    Texts of which no layer said anything, since they have no words, may have an empty list.
+    The list of a text without words, for which no layer has an annotation, may be empty.
     """
     n_layers = max(map(len, found), default=0)
     layers = [[one[number] if one else Annotation() for one in found] for number in range(n_layers)]
@@ -106,7 +106,7 @@ def measure_layers(
 
 
 def _follow(texts: Iterable[tuple[AbstractSet[Hashable], ...]]) -> Passage:
-    """Count over texts, each with what is in gold, what the layer before said, and what this layer says."""
+    """Count changes over texts; each text has the items of gold, of the layer before, and of this layer."""
     totals = [0] * 7
     for gold, before, after in texts:
         right, missed, wrong = before & gold, gold - before, before - gold
@@ -116,7 +116,7 @@ def _follow(texts: Iterable[tuple[AbstractSet[Hashable], ...]]) -> Passage:
 
 
 def _in_order(relation: Relation, schema: Schema | None) -> Relation:
-    """The relation, of a symmetric type with the earlier end as its head."""
+    """Return the relation; if its type is symmetric, with the earlier end as its head."""
     head, tail = relation.head, relation.tail
     if schema is None or not schema.is_symmetric(relation.label):
         return relation

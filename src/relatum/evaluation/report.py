@@ -1,4 +1,4 @@
-"""All that is said about one or two systems: scores, intervals, comparison."""
+"""The report about one or two systems: scores, intervals, comparison."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from relatum.evaluation.significance import Comparison, Intervals
 
 N_RESAMPLES = 1000
-"""Resamples and swaps of a comparison for which no number is given."""
+"""The default number of resamples and of swaps of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemReport:
-    """The scores of one system, with intervals and with what its own scores are worth, where these were asked for."""
+    """The scores of one system; if asked for, with intervals and the reliability of its confidence scores."""
 
     scores: Scores
     intervals: Intervals | None = None
     confidence: Confidence | None = None
     ceiling: Scores | None = None
-    """The best scores that the model's tagging allows, where they are known."""
+    """The best scores that the model's tagging allows, if known."""
 
     def to_dict(self) -> dict[str, Any]:
         added = {"ceiling": ceiling_record(self.ceiling)} if self.ceiling else {}
@@ -39,13 +39,13 @@ class SystemReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One system; or two, and how they compare."""
+    """The report of one system; or of two systems, with their comparison."""
 
     systems: tuple[SystemReport, ...]
     comparison: Comparison | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """One system's record by itself; two as "a" and "b", with their "comparison"."""
+        """Return the record of one system by itself; of two systems as "a" and "b", with their "comparison"."""
         records = [system.to_dict() for system in self.systems]
         if self.comparison is None:
             return records[0]
@@ -63,11 +63,11 @@ def make_report(
     given: bool = False,
     ceiling: Scores | None = None,
 ) -> Report:
-    """Score one system, or score and compare two; each is given as pairs of gold and predicted, a pair a document.
+    """Score one system, or score and compare two; each is given as a pair of gold and predicted for each document.
 
-    Scores get intervals where `n_resamples` is given. With `confidence` the report of one system says what the scores
-    beside what it found are worth; where entities were `given` to it, those of relations only. The `ceiling` is that
-    of one system.
+    Scores get intervals if `n_resamples` is given. With `confidence` the report of one system includes the reliability
+    of its confidence scores; if entities were `given` to the system, of its relations only. The `ceiling` is for a
+    report of one system.
     """
     if len(systems) not in (1, 2):
         raise ValueError(f"a report is about one system or two, not {len(systems)}")

@@ -1,6 +1,6 @@
-"""How far a score can be trusted, and whether two systems differ.
+"""Confidence intervals of scores, and tests of the difference between two systems.
 
-Both questions are asked of documents: whole documents are drawn anew, or swapped between the systems. A score follows
+Both resample documents: whole documents are drawn anew, or swapped between the systems. A score follows
 from summed counts, so a block of resamples is one matrix product: weights (resamples × documents) times counts
 (documents × types). The sums are of whole numbers and exact, so results depend on the data and the seed alone.
 
@@ -25,7 +25,7 @@ AVERAGES = ("micro", "macro")
 METRICS = ("precision", "recall", "f1")
 
 _BLOCK = 2**21
-"""Weights held at once, whatever the number of resamples: 16 MiB, or one resample where that is more."""
+"""The number of weights held at once, whatever the number of resamples: 16 MiB, or one resample if that is more."""
 
 _TIE = 1e-12
 """Differences of F1 this close count as equal, so that rounding does not decide a tie."""
@@ -60,7 +60,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The F1 of two systems; `difference` is b minus a, `p` the chance of one as large between equal systems."""
+    """The F1 of two systems; `p` is the chance of a `difference` (b minus a) as large between equal systems."""
 
     a: float
     b: float
@@ -188,7 +188,7 @@ def _labels(documents: Sequence[Counts], schema: Schema | None, macro_over: Macr
 
 
 def _matrix(documents: Sequence[Counts], labels: list[list[str]]) -> _Array:
-    """One row a document: the correct of all types of all tasks, then the predicted, then the gold."""
+    """Return one row per document: for all types of all tasks the numbers correct, then predicted, then in gold."""
     names = [(task, label) for task, of_task in zip(TASKS, labels, strict=True) for label in of_task]
     column = {name: i for i, name in enumerate(names)}
     matrix = np.zeros((len(documents), 3, len(names)))
@@ -236,12 +236,12 @@ def _ratio(part: _Array, whole: NDArray[Any]) -> _Array:
 
 
 def _bounds(values: _Array, confidence: float) -> _Array:
-    """The lower bounds, then the upper ones."""
+    """Return the lower bounds, then the upper bounds."""
     return np.quantile(values, np.array([1 - confidence, 1 + confidence]) / 2, axis=0)
 
 
 def _draws(rng: np.random.Generator, n_resamples: int, n_documents: int) -> Iterator[_Array]:
-    """Blocks of resamples: how often each of them draws each document."""
+    """Yield blocks of resamples: the number of times that each resample draws each document."""
     for n_rows in _blocks(n_resamples, n_documents):
         drawn = rng.integers(n_documents, size=(n_rows, n_documents))
         drawn += np.arange(n_rows)[:, None] * n_documents
@@ -250,7 +250,7 @@ def _draws(rng: np.random.Generator, n_resamples: int, n_documents: int) -> Iter
 
 
 def _swaps(rng: np.random.Generator, n_resamples: int, n_documents: int) -> Iterator[_Array]:
-    """Blocks of swaps: 1 where a document's predictions change sides."""
+    """Yield blocks of swaps: 1 for a document whose predictions change sides."""
     for n_rows in _blocks(n_resamples, n_documents):
         yield rng.integers(2, size=(n_rows, n_documents), dtype=np.int8).astype(np.float64)
 

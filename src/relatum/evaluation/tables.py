@@ -71,7 +71,7 @@ def show_scores(
 
 
 def show_confidence(console: Console, confidence: Confidence, by_threshold: bool = False) -> None:
-    """Print the calibration errors of the scores of what was found, and what is left of it at several thresholds."""
+    """Print the calibration errors of the confidence scores, and precision, recall and F1 at several thresholds."""
     errors = [
         f"{_SHORT_TITLES[name]} {'–' if task.error is None else per_cent(task.error)} ({task.n:,} found)"
         for name, task in confidence.tasks()
@@ -118,7 +118,7 @@ def show_comparison(
 
 
 def new_table(title: str) -> Table:
-    """A table in the style of all of them."""
+    """Make a table in the style that all tables share."""
     from rich import box
     from rich.table import Table
 

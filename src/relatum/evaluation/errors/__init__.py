@@ -1,6 +1,6 @@
-"""What a system gets wrong, of which kind, where, and what each kind costs.
+"""The errors of a system: their kinds, where they are, and what each kind costs.
 
-`analysis.analyse` is the way in: pairs of gold and found documents become an `ErrorAnalysis`, which `tables` shows and
-which has a `to_dict`. `entities` and `relations` match gold with found, one to one, and name the kind of every error;
-`kinds` counts them and says what F1 would be without them, `breakdowns` divides them, `listing` shows sentences.
+`analysis.analyse` is the entry point: pairs of gold and found documents become an `ErrorAnalysis`, which `tables` shows
+and which has a `to_dict`. `entities` and `relations` match gold with found items, one to one, and name the kind of each
+error; `kinds` counts errors and computes F1 without them, `breakdowns` groups errors, `listing` shows sentences.
 """

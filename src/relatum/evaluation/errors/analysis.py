@@ -1,4 +1,4 @@
-"""What a system gets wrong: all that can be said, from gold and found documents."""
+"""The whole error analysis of a system, from gold and found documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from relatum.schema import Schema
 from relatum.types import Document
 
 Confusion: TypeAlias = Mapping[tuple[str | None, str | None], int]
-"""How many of which gold label were found as which; None is for those without a partner."""
+"""The number of matches by gold label and found label; None is the label of the side that has no item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class TaskErrors:
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnalysis:
-    """The errors of a system; relations are right when they are so strictly (RE+)."""
+    """The errors of a system; relations are judged strictly (RE+)."""
 
     sentences: tuple[MatchedSentence, ...]
     entities: TaskErrors
@@ -75,7 +75,7 @@ class ErrorAnalysis:
     breakdowns: tuple[Breakdown, ...]
 
     def worst(self, n: int) -> list[MatchedSentence]:
-        """The sentences with most errors, those first that stand first; none that has no errors."""
+        """Return up to `n` sentences with errors, most errors first; sentences with equally many keep their order."""
         wrong = (sentence for sentence in self.sentences if sentence.n_errors)
         return sorted(wrong, key=lambda sentence: -sentence.n_errors)[:n]
 
@@ -99,10 +99,10 @@ def analyse(
     seen: Seen | None = None,
     splitter: Splitter | None = None,
 ) -> ErrorAnalysis:
-    """Analyse pairs of gold and found documents, the two of a pair with one text.
+    """Analyse pairs of gold and found documents; both documents of a pair have the same text.
 
-    The schema says which relation types are symmetric. What was seen in training gives the breakdowns by it. Gold
-    documents without words and sentences are split, by rules where there is no splitter.
+    The schema says which relation types are symmetric. With `seen`, errors are also broken down by what was seen in
+    training. Gold documents without words and sentences are split, by rules if there is no splitter.
     """
     splitter = splitter or make_splitter()
     sentences = [sentence for gold, found in pairs for sentence in match_document(split(gold, splitter), found, schema)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 N_BINS = 4
-"""Into so many ranges values are divided, each with about equally many."""
+"""The number of ranges that values are divided into, each with about equally many values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Bins:
 
 
 def equal_bins(values: Iterable[int]) -> Bins:
-    """Ranges that hold about equally many of the values; fewer ranges where one value is frequent."""
+    """Make ranges that hold about equally many of the values; fewer ranges if one value is frequent."""
     ordered = sorted(values) or [0]
     ends = sorted({ordered[-(-len(ordered) * part // N_BINS) - 1] for part in range(1, N_BINS + 1)})
     starts = [ordered[0], *(end + 1 for end in ends[:-1])]
@@ -31,5 +31,5 @@ def equal_bins(values: Iterable[int]) -> Bins:
 
 
 def single_bins(least: int, most: int) -> Bins:
-    """Each number by itself, from the least; the last range is the most and above."""
+    """Make a range of each single number from `least` on; the last range is `most` and above."""
     return Bins(tuple(range(least, most + 1)), (*map(str, range(least, most)), f"{most}+"))

@@ -1,7 +1,7 @@
-"""Errors divided by what a sentence, an entity or a relation is like.
+"""Errors grouped by properties of the sentence, the entity or the relation.
 
-A gold item is counted in the group that it belongs to, and so is a found one; where a found item is right, they are the
-same. What is said of sentences (length, how many entities) is said by gold.
+A gold item is counted in the group that it belongs to, and so is a found item; if the found item is right, both groups
+are the same. The properties of sentences (length, number of entities) are taken from gold.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The errors of each group by its name, in order; a task that is not divided in this way has none.
+    """The errors of each group by the group's name, in order; empty for a task that is not grouped in this way.
 
-    Groups that nothing is in are left out.
+    Empty groups are left out.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Breakdown:
     relations: Mapping[str, Tally]
 
     def to_dict(self, entities: Tally, relations: Tally) -> dict[str, Any]:
-        """The groups of each task that is divided, as parts of the whole."""
+        """Return the groups of each task that is grouped, as parts of the task's total."""
         tasks = (("entities", self.entities, entities), ("relations_strict", self.relations, relations))
         return {
             task: {name: tally.to_dict(whole) for name, tally in groups.items()}
@@ -45,7 +45,7 @@ class Breakdown:
 
 
 def break_down(sentences: Sequence[MatchedSentence], seen: Seen | None = None) -> tuple[Breakdown, ...]:
-    """All breakdowns that there are, but those by type; by what was seen in training only where that is known."""
+    """Make all breakdowns except the one by type; the breakdowns by what was seen in training need `seen`."""
     length = equal_bins(len(sentence.words) for sentence in sentences)
     distance = equal_bins(
         sentence.distance(match.gold) for sentence in sentences for match in sentence.relations if match.gold
@@ -77,7 +77,7 @@ def break_down(sentences: Sequence[MatchedSentence], seen: Seen | None = None) -
 def tally_entities(
     sentences: Iterable[MatchedSentence], group: EntityGroup, order: Sequence[str] | None = None
 ) -> dict[str, Tally]:
-    """The errors of entities by group, in the given order, or in that of the names."""
+    """Count the errors of entities by group, in the given order, or sorted by name."""
     matches = ((one, match.kind, match.gold, match.found) for one in sentences for match in one.entities)
     return _tally(matches, group, order)
 
@@ -85,7 +85,7 @@ def tally_entities(
 def tally_relations(
     sentences: Iterable[MatchedSentence], group: RelationGroup, order: Sequence[str] | None = None
 ) -> dict[str, Tally]:
-    """The errors of relations by group, in the given order, or in that of the names."""
+    """Count the errors of relations by group, in the given order, or sorted by name."""
     matches = ((one, match.kind, match.gold, match.found) for one in sentences for match in one.relations)
     return _tally(matches, group, order)
 

@@ -1,12 +1,12 @@
-"""Which found entity stands for which gold one, and what is wrong with it.
+"""Matching of found entities with gold entities, and the kind of error of each match.
 
-Every gold and every found entity is in one match, and in the first of these that it fits:
+Every gold and every found entity is in one match, the first of these that it fits:
 
 1. the same span and type: right;
 2. the same span, another type: a wrong type;
-3. spans that overlap: wrong boundaries. Those that share most are matched first (characters of both over characters of
-   either), then those of one type, then those that stand first;
-4. what is left of gold is missed, what is left of the found is spurious.
+3. spans that overlap: wrong boundaries. The pairs that share most are matched first (characters of both over characters
+   of either), then pairs of the same type, then pairs that come first in the text;
+4. gold entities that are left are missed, found entities that are left are spurious.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Item = TypeVar("_Item")
 
 
 def match_entities(gold: Iterable[Entity], found: Iterable[Entity]) -> list[EntityMatch]:
-    """Match the entities of one text, in the order of the text; those that stand twice count once."""
+    """Match the entities of one text, in the order of the text; duplicates count once."""
     wanted, given = sorted(set(gold), key=place), sorted(set(found), key=place)
     matches = [EntityMatch("right", *pair) for pair in take_pairs(wanted, given, _itself, _itself)]
     matches += [EntityMatch("type", *pair) for pair in take_pairs(wanted, given, boundaries, boundaries)]
@@ -40,7 +40,7 @@ def boundaries(entity: Entity) -> Boundaries:
 
 
 def place(entity: Entity) -> tuple[Span, tuple[Span, ...], str]:
-    """What entities are ordered by."""
+    """Return the key by which entities are sorted."""
     return entity.span, entity.fragments, entity.label
 
 
@@ -50,7 +50,7 @@ def take_pairs(
     gold_key: Callable[[_Item], Hashable],
     found_key: Callable[[_Item], Hashable],
 ) -> list[tuple[_Item, _Item]]:
-    """Remove items of equal keys from both lists and give them as pairs, the first with the first."""
+    """Remove items of equal keys from both lists and return them as pairs, the first with the first."""
     waiting: defaultdict[Hashable, list[_Item]] = defaultdict(list)
     for item in reversed(found):
         waiting[found_key(item)].append(item)
@@ -60,7 +60,7 @@ def take_pairs(
 
 
 def remove_pairs(gold: list[_Item], found: list[_Item], pairs: Iterable[tuple[_Item, _Item]]) -> None:
-    """Remove from both lists what is in the pairs."""
+    """Remove the items of the pairs from both lists."""
     owns, others = {own for own, _ in pairs}, {its for _, its in pairs}
     gold[:] = [item for item in gold if item not in owns]
     found[:] = [item for item in found if item not in others]
@@ -85,7 +85,7 @@ def _take_overlapping(gold: list[Entity], found: list[Entity]) -> list[tuple[Ent
 
 
 def _share(one: Entity, two: Entity) -> float:
-    """The characters of both over the characters of either."""
+    """Return the number of characters in both entities over the number in either."""
     if not one.span.overlaps(two.span):
         return 0.0
     both = sum(max(0, min(a.end, b.end) - max(a.start, b.start)) for a in one.pieces() for b in two.pieces())

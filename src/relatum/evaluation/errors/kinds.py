@@ -45,7 +45,7 @@ RELATION_KINDS: dict[str, str] = {
 """Every kind of wrong relation, and what it means."""
 
 FOUND_ONLY = ("argument_spurious", "spurious")
-"""Kinds that no gold item is of."""
+"""Kinds that occur among found items only, never among gold items."""
 
 ENTITY_FAMILIES: dict[str, tuple[str, ...]] = {
     "any boundary": ("boundary", "boundary_and_type"),
@@ -61,7 +61,7 @@ RELATION_FAMILIES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class EntityMatch:
-    """A gold entity, a found one, or one of each that belong together, and the kind of error that they are."""
+    """A gold entity, a found entity, or a pair of both that belong together, and the kind of error."""
 
     kind: EntityKind
     gold: Entity | None
@@ -70,7 +70,7 @@ class EntityMatch:
 
 @dataclass(frozen=True, slots=True)
 class RelationMatch:
-    """A gold relation, a found one, or one of each that belong together, and the kind of error that they are."""
+    """A gold relation, a found relation, or a pair of both that belong together, and the kind of error."""
 
     kind: RelationKind
     gold: Relation | None
@@ -79,7 +79,7 @@ class RelationMatch:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many gold items and how many found ones are of each kind, "right" among them."""
+    """The number of gold items and of found items of each kind, including "right"."""
 
     gold: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Tally:
 
     @property
     def n_wrong(self) -> tuple[int, int]:
-        """Of gold, and of what was found."""
+        """The number of gold items that are not right, and the number of found items that are not."""
         return self.gold.total() - self.gold["right"], self.found.total() - self.found["right"]
 
     def score(self) -> Score:
@@ -98,21 +98,21 @@ class Tally:
         return Score(_ratio(self.right, found), _ratio(self.right, gold), _ratio(2 * self.right, gold + found), gold)
 
     def f1_without(self, kinds: Iterable[str]) -> float:
-        """F1 if errors of these kinds were mended: gold items are found, and wrong ones in their place are gone."""
+        """Return F1 if errors of these kinds were mended: the gold items found, the wrong items in their place gone."""
         chosen = set(kinds) - {"right"}
         return self.f1_if(sum(self.gold[kind] for kind in chosen), sum(self.found[kind] for kind in chosen))
 
     def f1_without_errors_of(self, part: Tally) -> float:
-        """F1 if all errors in a part of what this tally counts were mended."""
+        """Return F1 if all errors in a part of the items of this tally were mended."""
         return self.f1_if(*part.n_wrong)
 
     def f1_if(self, mended: int, gone: int) -> float:
-        """F1 if so many more gold items were found, and so many wrong items were not."""
+        """Return F1 if `mended` more gold items were found, and `gone` wrong items were not found."""
         gold = self.gold.total()
         return _ratio(2 * (self.right + mended), gold + self.found.total() + mended - gone)
 
     def to_dict(self, whole: Tally | None = None) -> dict[str, Any]:
-        """Scores and counts; of a part of a whole, with the F1 of the whole if the errors in the part were mended."""
+        """Return scores and counts; for a part of `whole`, also the F1 of `whole` if the part's errors were mended."""
         score = self.score()
         return {
             "precision": score.precision,

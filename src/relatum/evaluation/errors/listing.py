@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
 
 def sentence_lines(sentence: MatchedSentence) -> list[Line]:
-    """The entities of a sentence, then its relations, with what is right among them."""
+    """Return the matches of a sentence as lines, entities first, then relations; right ones included."""
     text = sentence.document.text
     return [
         *(
@@ -32,7 +32,7 @@ def sentence_lines(sentence: MatchedSentence) -> list[Line]:
 
 
 def sentence_record(sentence: MatchedSentence) -> dict[str, Any]:
-    """The same for a file; spans count characters of the document."""
+    """Return the matches of a sentence as JSON, right ones included; spans count characters of the document."""
     text = sentence.document.text
     return {
         "id": sentence.id,
@@ -50,7 +50,7 @@ def sentence_record(sentence: MatchedSentence) -> dict[str, Any]:
 
 
 def _surface(text: str, entity: Entity) -> str:
-    """The words of a mention on one line; of one in several fragments, what is between them is left out."""
+    """Return the words of a mention on one line; the text between the fragments of a mention is left out."""
     return " … ".join(" ".join(piece.of(text).split()) for piece in entity.pieces())
 
 

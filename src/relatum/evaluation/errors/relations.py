@@ -1,6 +1,6 @@
-"""Which found relation stands for which gold one, and what is wrong with it.
+"""Matching of found relations with gold relations, and the kind of error of each match.
 
-Right is right strictly (RE+). Every gold and every found relation is in one match, and in the first of these that it
+Relations are judged strictly (RE+). Every gold and every found relation is in one match, the first of these that it
 fits:
 
 1. label, spans and types of both arguments agree: right;
@@ -9,9 +9,10 @@ fits:
 4. the spans agree, in this order or the other: the label is wrong;
 5. the label agrees, and each argument is the gold one or matched with it: the boundaries of an argument are wrong.
 
-What is left is named after its arguments. A gold relation has one that nothing was found for, or else one that was
-found with wrong boundaries, or else one that was found with a wrong type, or else was missed though both are right; and
-so the other way round for a found one, which is spurious where both are right.
+The error of a relation that is left is named after its worse argument. For a gold relation: an argument was not found,
+or it was found with wrong boundaries, or with a wrong type; the relation is "missed" if both arguments are right. For a
+found relation: an argument is not in gold, or has wrong boundaries, or a wrong type; the relation is "spurious" if both
+arguments are right.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def match_relations(gold: Annotation, found: Annotation, schema: Schema | None =
 
 
 class _Arguments:
-    """What became of the mentions on either side; the ends of relations need not be among the entities."""
+    """The mentions of gold and of found, each right or wrong; the ends of relations need not be among the entities."""
 
     def __init__(self, gold: Annotation, found: Annotation) -> None:
         own, its = _mentions(gold), _mentions(found)
@@ -80,7 +81,10 @@ class _Arguments:
 
 
 def _states(mentions: Set[Entity], others: Set[Entity], matched: Set[Boundaries]) -> dict[Entity, int]:
-    """Of each mention 0 if it is right, 1 if only its span is, 2 if it is matched with another span, 3 if with none."""
+    """Return the state of each mention.
+
+    0 if it is right, 1 if only its span is right, 2 if it is matched with a mention of another span, 3 if unmatched.
+    """
     spans = set(map(boundaries, others))
     return {
         mention: 0 if mention in others else 1 if (own := boundaries(mention)) in spans else 2 if own in matched else 3
@@ -116,7 +120,7 @@ def _mentions(annotation: Annotation) -> set[Entity]:
 
 
 def _distinct(relations: Iterable[Relation], schema: Schema | None) -> list[Relation]:
-    """The relations in order, each once, symmetric ones with the end first that stands first."""
+    """Return the relations in order, each once; the head of a symmetric relation is the end that comes first."""
     turned = {
         Relation(relation.tail, relation.head, relation.label, relation.score, relation.id)
         if schema is not None and schema.is_symmetric(relation.label) and place(relation.tail) < place(relation.head)

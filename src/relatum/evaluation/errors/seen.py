@@ -1,4 +1,4 @@
-"""What of an entity was seen in training."""
+"""Entities and words that were seen in training."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from relatum.evaluation.errors.sentences import words_under
 from relatum.types import Document
 
 ENTITY_GROUPS = ("as this type", "as another type only", "all its words", "some of its words", "none of its words")
-"""How well an entity was known: the words in a row as an entity, or else the words by themselves."""
+"""Groups of entities by what training data had: the same words as an entity, or else the words by themselves."""
 RELATION_GROUPS = ("both arguments", "one argument", "no argument")
-"""How many arguments of a relation were entities in training, of whatever type."""
+"""Groups of relations by the number of arguments that were entities in training data, of whatever type."""
 
 
 class Seen:
     """The words and the entities of training documents, without regard to case."""
 
     def __init__(self, documents: Iterable[Document], splitter: Splitter | None = None) -> None:
-        """Take in documents; those without words and sentences are split, by rules where there is no splitter."""
+        """Read documents; documents without words and sentences are split, by rules if there is no splitter."""
         splitter = splitter or make_splitter()
         self.n_sentences = 0
         self._words: set[str] = set()
@@ -35,7 +35,7 @@ class Seen:
                 self._types[words_under(document, index, entity)].add(entity.label)
 
     def entity_group(self, words: tuple[str, ...], label: str) -> str:
-        """Which of the `ENTITY_GROUPS` an entity with these words and this type is in."""
+        """Return the group, one of `ENTITY_GROUPS`, of an entity with these words and this type."""
         types = self._types.get(words)
         if types is not None:
             return ENTITY_GROUPS[0 if label in types else 1]
@@ -43,5 +43,5 @@ class Seen:
         return ENTITY_GROUPS[2 if n_known == len(words) else 3 if n_known else 4]
 
     def relation_group(self, head: tuple[str, ...], tail: tuple[str, ...]) -> str:
-        """Which of the `RELATION_GROUPS` a relation between these words is in."""
+        """Return the group, one of `RELATION_GROUPS`, of a relation between entities with these words."""
         return RELATION_GROUPS[(head not in self._types) + (tail not in self._types)]

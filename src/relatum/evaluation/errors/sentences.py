@@ -1,7 +1,7 @@
 """Sentences with their gold and found annotations matched.
 
-Gold and found are matched over a whole document, as they are scored. A match belongs to the sentence in which its gold
-item begins, or its found one where there is no gold; a relation begins with its head.
+Gold and found items are matched over a whole document, as they are scored. A match belongs to the sentence in which its
+gold item begins, or its found item if it has no gold item; a relation begins with its head.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class MatchedSentence:
 
     @property
     def n_errors(self) -> int:
-        """Wrong matches of both tasks: a found item that stands for a gold one is one error with it."""
+        """The number of wrong matches of both tasks: a found item and the gold item matched with it are one error."""
         wrong_entities = sum(match.kind != "right" for match in self.entities)
         return wrong_entities + sum(match.kind != "right" for match in self.relations)
 
     def words_of(self, entity: Entity) -> tuple[str, ...]:
-        """The words that the entity has a character of, without regard to case."""
+        """Return the casefolded words that the entity has a character of."""
         return words_under(self.document, self.index, entity)
 
     def distance(self, relation: Relation) -> int:
-        """The words between the arguments; 0 where they touch or overlap."""
+        """Return the number of words between the arguments; 0 if they touch or overlap."""
         head, tail = (self.index.touching(end.span) for end in (relation.head, relation.tail))
         if head is None or tail is None:
             return 0
@@ -60,7 +60,7 @@ class MatchedSentence:
 
 
 def words_under(document: Document, index: WordIndex, entity: Entity) -> tuple[str, ...]:
-    """The words of a document that an entity has a character of, without regard to case."""
+    """Return the casefolded words of a document that an entity has a character of."""
     words, _ = split_parts(document)
     ranges = (index.touching(piece) for piece in entity.pieces())
     return tuple(
@@ -69,12 +69,15 @@ def words_under(document: Document, index: WordIndex, entity: Entity) -> tuple[s
 
 
 def pair_examples(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[tuple[Document, Document]]:
-    """Sentences and what was found in them as pairs of gold and found documents."""
+    """Return sentences and predictions as pairs of gold and found documents."""
     return join_examples(examples, [prediction.found for prediction in predictions])
 
 
 def match_document(gold: Document, found: Document, schema: Schema | None = None) -> list[MatchedSentence]:
-    """The sentences of a document, which gold must have been split into; text and spans must be those of gold."""
+    """Match the items of a document and return them by sentence.
+
+    Gold must have been split into sentences; found must have the text of gold and count its characters.
+    """
     words, sentences = split_parts(gold)
     index = WordIndex(words)
     borders = [words[sentence.start].start for sentence in sentences[1:]]

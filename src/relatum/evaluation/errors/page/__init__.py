@@ -1,5 +1,6 @@
-"""What a system gets wrong as one HTML page that needs nothing else: no other file, no network, no script to be read.
+"""The errors of a system as one self-contained HTML page: no other file, no network; it can be read without scripts.
 
-`making.make_page` is the way in. `loss` says how wrong a sentence is, `sentences` shows one with gold and found side by
-side, `overview` has the tables above them, and `look` the style and the few lines of script that filter.
+`making.make_page` is the entry point. `loss` computes how wrong a sentence is, `sentences` shows a sentence with gold
+and found side by side, `overview` has the tables above the sentences, and `look` the style and the few lines of script
+that filter the sentences.
 """

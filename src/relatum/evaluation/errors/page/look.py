@@ -1,4 +1,4 @@
-"""How the page looks, and the script that filters it."""
+"""The style of the page, and the script that filters it."""
 
 from __future__ import annotations
 

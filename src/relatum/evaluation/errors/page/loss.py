@@ -1,4 +1,4 @@
-"""How wrong a system is about a sentence."""
+"""The loss of a system on a sentence, from its errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from relatum.evaluation.errors.kinds import EntityMatch, RelationMatch
 from relatum.evaluation.errors.sentences import MatchedSentence
 
 MOST = 10.0
-"""The most that one error counts."""
+"""The largest loss of one error."""
 
 BY_MODEL = (
     "the loss of the model: −log P of the gold tag, summed over the words of the sentence and the cells of its table"
@@ -17,11 +17,11 @@ BY_ERRORS = (
     "errors, each weighed with how sure the system was: a wrong item with the score s counts −log₂(1 − s), at most "
     f"{MOST:g}; one without a score, and one that was missed, counts 1"
 )
-"""What sentences are sorted by, in words."""
+"""A description of the loss that sentences are sorted by; `BY_MODEL` describes the other one."""
 
 
 def error_loss(match: EntityMatch | RelationMatch) -> float:
-    """What one match counts: nothing where it is right, and more the surer a wrong answer was."""
+    """Return the loss of one match: 0 if it is right, and more the surer a wrong answer was."""
     if match.kind == "right":
         return 0.0
     score = None if match.found is None else match.found.score
@@ -31,5 +31,5 @@ def error_loss(match: EntityMatch | RelationMatch) -> float:
 
 
 def sentence_loss(sentence: MatchedSentence) -> float:
-    """The sum over all errors of a sentence."""
+    """Return the sum of the losses of all errors of a sentence."""
     return sum(map(error_loss, sentence.entities)) + sum(map(error_loss, sentence.relations))

@@ -20,7 +20,7 @@ from relatum.evaluation.errors.sentences import MatchedSentence
 from relatum.evaluation.metrics import Scores
 
 MOST_SENTENCES = 1000
-"""How many sentences are shown; those of the greatest loss."""
+"""The most sentences that are shown; they are the sentences with the greatest loss."""
 
 
 def write_page(
@@ -31,7 +31,7 @@ def write_page(
     losses: Sequence[float] | None = None,
     remarks: Sequence[str] = (),
 ) -> None:
-    """Write what `make_page` makes; the file is whole or not there."""
+    """Write the page of `make_page` to a file, whole or not at all."""
     with replacing_file(path) as draft:
         draft.write_text(make_page(analysis, scores, title, losses, remarks), encoding="utf-8")
 
@@ -43,10 +43,10 @@ def make_page(
     losses: Sequence[float] | None = None,
     remarks: Sequence[str] = (),
 ) -> str:
-    """Scores, kinds of error and confusions, then the sentences with errors, the greatest loss first.
+    """Make the page: scores, kinds of error and confusions, then the sentences with errors, the greatest loss first.
 
-    `losses` are those of a model, one for each sentence of the analysis; without them errors are weighed by the scores
-    of what was found. `remarks` are sentences about how it was read.
+    `losses` are the losses of a model, one for each sentence of the analysis; without them errors are weighed by the
+    scores of the found items. `remarks` are further sentences for the top of the page.
     """
     if losses is not None and len(losses) != len(analysis.sentences):
         raise RelatumError(f"found {len(losses)} losses of {len(analysis.sentences)} sentences; expected one of each")
@@ -106,7 +106,7 @@ def _sentences(wrong: Sequence[tuple[float, MatchedSentence]], analysis: ErrorAn
 
 
 def _filter(types: dict[str, int]) -> str:
-    """The choice of errors, which is there only where scripts are."""
+    """Return the form that filters errors; it is hidden unless scripts run."""
     kinds = "".join(
         f'<optgroup label="{title}"><option value="{task}">any</option>'
         + "".join(f'<option value="{task}:{kind}">{safe(words_of(kind))}</option>' for kind in names)

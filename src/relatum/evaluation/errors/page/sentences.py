@@ -10,11 +10,11 @@ from relatum.evaluation.errors.sentences import MatchedSentence
 from relatum.types import Entity, Relation
 
 Numbers = Mapping[str, int]
-"""Types by number, by which script and style know them: their names may be anything."""
+"""The number of each type, by which script and style refer to it, since its name may contain anything."""
 
 
 def show_sentence(sentence: MatchedSentence, loss: float, place: int, types: Numbers) -> str:
-    """An article; every error has its task, kind and types as attributes, which the filter reads."""
+    """Return a sentence as an HTML article; every error has its task, kind and types as attributes for the filter."""
     n = sentence.n_errors
     gold = [(match.gold, match.kind != "right") for match in sentence.entities if match.gold is not None]
     found = [(match.found, match.kind != "right") for match in sentence.entities if match.found is not None]
@@ -39,7 +39,10 @@ def _side(name: str, sentence: MatchedSentence, entities: Sequence[tuple[Entity,
 
 
 def _marked(sentence: MatchedSentence, entities: Iterable[tuple[Entity, bool]], types: Numbers) -> Iterator[str]:
-    """The text with its entities; of those that share characters the first is marked, and all are in the table."""
+    """Yield the text with its entities marked.
+
+    Of entities that overlap only the first is marked; the table below lists the errors of all.
+    """
     text = sentence.document.text
     if not sentence.words:
         yield safe(text)
@@ -82,7 +85,7 @@ def _shown(item: Entity | Relation | None, sentence: MatchedSentence) -> str:
 
 
 def _surface(sentence: MatchedSentence, entity: Entity) -> str:
-    """The words of an entity; where they stand in the sentence several times, with a number that says which it is."""
+    """Return the words of an entity, with the number of the occurrence if they occur several times in the sentence."""
     text = sentence.document.text
     words = " … ".join(" ".join(piece.of(text).split()) for piece in entity.pieces())
     same = entity.span.of(text)
@@ -94,5 +97,5 @@ def _surface(sentence: MatchedSentence, entity: Entity) -> str:
 
 
 def _hue(number: int) -> int:
-    """Colours that are far apart for types that follow each other."""
+    """Return the hue of a type by its number; hues of successive types are far apart."""
     return round(number * 137.508 + 210) % 360

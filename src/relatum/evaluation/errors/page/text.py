@@ -10,18 +10,21 @@ _PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in 
 
 
 def safe(text: str) -> str:
-    """The text, to stand anywhere between tags or in a quoted attribute."""
+    """Escape a text for HTML, between tags or in a quoted attribute."""
     whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written
     return escape(whole.translate(_PICTURES), quote=True)
 
 
 def words_of(name: str) -> str:
-    """The name of a kind in words."""
+    """Return the name of a kind of error in words."""
     return name.replace("_", " ")
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], n_text: int = 1, foot: int = 0) -> str:
-    """A table of HTML cells: the first columns are text, the others numbers; the last `foot` rows are set apart."""
+    """Make an HTML table of cells that are HTML already.
+
+    The first `n_text` columns are text, the others numbers; the last `foot` rows are set apart.
+    """
     cells = [f'<th scope="col"{_number(place, n_text)}>{cell}</th>' for place, cell in enumerate(head)]
     lines = []
     body = list(rows)
