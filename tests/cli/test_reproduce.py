@@ -159,7 +159,7 @@ def test_tables_of_a_page_are_made_anew(given: list[str], tmp_path: Path, monkey
     [
         ("", "page.md: there is no mark of a table; expected <!-- table: FILE -->"),
         ("<!-- table: a.json -->\n", "page.md: a mark of a table has no end"),
-        ("A\n\n<!-- table: a.json -->\n<!-- end of table -->\n", "page.md: line 3: a.json: no such file"),
+        ("A\n\n<!-- table: a.json -->\n<!-- end of table -->\n", "page.md: line 3: a.json: No such file"),
     ],
 )
 def test_mistakes_in_a_page_are_named_with_their_place(tmp_path: Path, text: str, mistake: str) -> None:
@@ -179,6 +179,10 @@ def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:
     (tmp_path / "other.json").write_text('{"rows": []}')
     with pytest.raises(RelatumError, match="not the record of a table"):
         run("--render", tmp_path / "other.json")
+    for record in ({}, {"columns": 3}, {"columns": [], "rows": [3]}):
+        (tmp_path / "other.json").write_text(json.dumps({"format": "relatum table 1", **record}))
+        with pytest.raises(RelatumError, match="not records as relatum reproduce writes them"):
+            run("--render", tmp_path / "other.json")
     (tmp_path / "other.json").write_text("nonsense")
     with pytest.raises(RelatumError, match="not valid JSON"):
         run("--render", tmp_path / "other.json")

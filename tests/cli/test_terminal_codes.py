@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import unicodedata
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -138,3 +139,10 @@ def test_json_keeps_its_meaning_and_loses_its_codes(encoding: str) -> None:
     assert json.loads(text) == value
     assert not codes_in(text)
     text.encode(encoding)
+
+
+def test_warnings_of_the_log_are_escaped(capfd: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert logging.lastResort is not None
+    logging.lastResort.handle(logging.makeLogRecord({"msg": "%s is slow", "args": ("a\x1b]0;b\x07",), "levelno": 30}))
+    assert "a\\x1b]0;b\\x07 is slow" in capfd.readouterr().err

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import gc
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from relatum.cli import (
     train,
     tune,
 )
-from relatum.errors import NO_SPACE, RelatumError, explain_os_error
+from relatum.errors import NO_SPACE, RelatumError, explain_os_error, printable
 
 app = typer.Typer(
     name="relatum",
@@ -139,6 +140,15 @@ def _open_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if logging.lastResort is not None:  # it shows warnings, which name files
+        logging.lastResort.setFormatter(_PlainFormatter())
+
+
+class _PlainFormatter(logging.Formatter):
+    """Spells out codes that a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n")
 
 
 class ClosedOutput(io.TextIOBase):

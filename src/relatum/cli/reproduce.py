@@ -215,9 +215,14 @@ def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
 
 
 def _show_files(paths: Sequence[Path], format: Form) -> None:
+    from relatum.errors import RelatumError
     from relatum.experiments.record import read_record
 
-    _show([read_record(path) for path in paths], format)
+    try:
+        _show([read_record(path) for path in paths], format)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        names = ", ".join(map(str, paths))
+        raise RelatumError(f"{names}: not records as relatum reproduce writes them ({error!r:.100})") from None
 
 
 def _fill(page: Path) -> None:
