@@ -1,1 +1,1 @@
-"""Numeric code that knows nothing of language: a plain reference, and what computes the same faster."""
+"""Numeric code that knows nothing of language: a plain reference, and faster implementations of the same."""

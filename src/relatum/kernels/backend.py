@@ -1,4 +1,4 @@
-"""Which implementation computes the MD-GRU: chosen by what the machine has, or by name, and never silently another."""
+"""The choice of the MD-GRU's implementation: by what the machine has, or by name, and never silently another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Backend:
 
 
 def explain(device: str | None = None) -> tuple[Backend, ...]:
-    """Every implementation, the ones that are preferred first; `device` is "cpu" or "cuda", the best one if None."""
+    """Return every implementation, the preferred ones first; `device` is "cpu" or "cuda", the best one if None."""
     return tuple(_explain(name, device) for name in _NAMES)
 
 
@@ -51,15 +51,16 @@ def _explain(name: str, device: str | None) -> Backend:
 
 @lru_cache(maxsize=32)
 def _explain_once(name: str, device: str, interpreted: str | None) -> Backend:
-    """What a machine has does not change while a program runs, and asking for it at every layer takes long."""
+    """Explain an implementation, cached: a machine does not change in a run, and asking at every layer takes long."""
     del interpreted
     return _explain(name, device)
 
 
 def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32, width: int = 1) -> str:
-    """The implementation for a device, a form of cell, a type of numbers and a width of states.
+    """Return the name of the implementation for a device, a form of cell, a type of numbers and a width of states.
 
-    It is the one that was named, or the fastest that can run. One that was named and cannot run is an error.
+    This is the implementation that `use_backend` named, or else the fastest that can run. A named implementation that
+    cannot run is an error.
     """
     named = _named.get()
     for name in _NAMES if named is None else (named,):
@@ -81,7 +82,7 @@ select._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 @lru_cache(maxsize=256)
 def _failure(name: str, spec: CellSpec, dtype: torch.dtype, width: int) -> str | None:
-    """Why an implementation that is there cannot do this after all, as one finds out by trying."""
+    """Return why an implementation that is there cannot do this after all, found out by trying; None if it can."""
     from relatum.kernels.md_gru import cpu, triton
 
     if name == "triton":
@@ -90,7 +91,7 @@ def _failure(name: str, spec: CellSpec, dtype: torch.dtype, width: int) -> str |
 
 
 def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str | None:
-    """Why an implementation that could run does not fit; None where it does."""
+    """Return why an implementation that could run does not fit; None if it fits."""
     if name not in ("triton", "cpu"):
         return None
     interpreted = name == "triton" and os.environ.get("TRITON_INTERPRET") == "1"
@@ -106,13 +107,13 @@ def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str 
 
 
 def allows_compiled() -> bool:
-    """Whether compiled code may compute the rest of a network on a CPU: not where another way was named."""
+    """True if compiled code may compute the rest of a network on a CPU: not if another backend was named."""
     return _named.get() in (None, "cpu")
 
 
 @contextmanager
 def use_backend(name: str) -> Iterator[None]:
-    """Within the block, this implementation and no other; compiled code for a CPU is used nowhere but with "cpu"."""
+    """Use this implementation and no other within the block; only "cpu" allows compiled code for a CPU anywhere."""
     if name not in _NAMES:
         raise ConfigError(f"the MD-GRU has no backend {name!r}; choose from {', '.join(_NAMES)}")
     token = _named.set(name)

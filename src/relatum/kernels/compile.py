@@ -35,7 +35,7 @@ _DIGEST = hashlib.sha256().digest_size
 _CURE = "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name it in the variable CXX"
 
 AMX = frozenset({"avx512_bf16", "amx_tile", "amx_bf16"})
-"""What a CPU has that multiplies matrices of bfloat16."""
+"""The flags of a CPU that multiplies matrices of bfloat16."""
 _V3 = frozenset("avx2 bmi1 bmi2 f16c fma abm movbe".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 VARIANTS: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {
@@ -46,7 +46,7 @@ VARIANTS: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {
     "x86-64-v4": (_V4, ("-march=x86-64-v4",)),
     "x86-64-v3": (_V3, ("-march=x86-64-v3",)),
 }
-"""What may be shipped, the fastest first: the flags that a CPU must have, and those of the compiler."""
+"""The variants that may be shipped, the fastest first: the flags that a CPU must have, and the compiler's flags."""
 
 
 class CompileError(RelatumError):
@@ -55,10 +55,10 @@ class CompileError(RelatumError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """C++ in a folder, of which one file is compiled; the others are its headers, and so are those in `shared` folders.
+    """C++ in a folder: one file is compiled; the other files, and the files in `shared` folders, are its headers.
 
-    `parts` are flags that leave something out, to save time; what is shipped has everything. On a CPU without what it
-    `needs` it is of no use.
+    `parts` are flags that leave something out, to save time; shipped binaries have everything. On a CPU without the
+    flags in `needs` the code is of no use.
     """
 
     folder: Path
@@ -69,12 +69,12 @@ class Source:
     needs: frozenset[str] = frozenset()
 
     def shipped(self, variant: str) -> Path:
-        """Where a binary lies that came with the package."""
+        """Return the path at which the binary of a variant comes with the package."""
         return self.folder / "built" / f"{Path(self.main).stem}-{variant}.so"
 
 
 def can_load(source: Source) -> tuple[bool, str]:
-    """Whether the code can run here, and why or why not; nothing is compiled."""
+    """Return whether the code can run here, and why or why not; nothing is compiled."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False, f"it is made for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
     lacking = source.needs - cpu_flags()
@@ -261,7 +261,7 @@ def compile_source(source: Source, compiler: str, target: tuple[str, ...], binar
 
 
 def cache_folder() -> Path:
-    """Where binaries are kept: in $RELATUM_CACHE, or else in relatum's folder of the user's cache."""
+    """Return the folder of kept binaries: in $RELATUM_CACHE, or else in relatum's folder of the user's cache."""
     own = os.environ.get("RELATUM_CACHE")
     if own:
         return Path(own).expanduser() / "kernels"
@@ -270,7 +270,7 @@ def cache_folder() -> Path:
 
 
 def find_compiler() -> str | None:
-    """The compiler that CXX names, or else a usual one; None where there is none."""
+    """Return the compiler that CXX names, or a usual one if CXX is not set; None if it is not found."""
     named = os.environ.get("CXX")
     for name in (named,) if named else ("g++", "clang++", "c++"):
         found = shutil.which(name)
@@ -291,7 +291,7 @@ def _find_shipped(source: Source) -> Path | None:
 
 
 def cpu_flags() -> frozenset[str]:
-    """What the processor can do, where the system says so in a file; else nothing."""
+    """Return the processor's flags, as /proc/cpuinfo lists them; empty if the system has no such file."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -300,7 +300,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def _name(source: Source, compiler: str) -> str:
-    """The name of a binary: its source, and the digest of all that it depends on."""
+    """Return the name of a binary: its source, and the digest of all that it depends on."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
     parts = [compiler.encode(), version, " ".join((*_FLAGS, *_NATIVE, *source.flags, *source.parts)).encode()]
     parts.append(" ".join(sorted(cpu_flags())).encode())

@@ -17,9 +17,9 @@ ALL = (SCAN, LINEAR, ENCODER, NETWORK)
 
 
 def scan_of(dtype: int, source: Source = SCAN) -> Source:
-    """The scan of one type of numbers, so that nobody waits for the others; what is shipped has them all."""
+    """Return the scan's source for one dtype, so that nobody waits for the others; shipped binaries have them all."""
     return replace(source, parts=(f"-DRELATUM_DTYPE={dtype}",))
 
 
 READING = (scan_of(0), ENCODER, NETWORK)
-"""What the shipped models are read with, in float32."""
+"""The sources that the shipped models are read with, in float32."""

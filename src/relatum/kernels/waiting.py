@@ -1,4 +1,4 @@
-"""How idle threads wait for work, and signs that other programs keep the machine busy.
+"""The way idle threads wait for work, and signs that other programs keep the machine busy.
 
 Between two operations the threads of an OpenMP pool spin, so that they are ready when the next one begins. GNU's
 library, which comes with torch on Linux, lets them spin for some 7 ms. On a busy machine they then hold the very cores
@@ -16,7 +16,7 @@ VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """Users who set one of these have chosen for themselves."""
 _SPINS = "1000"
 _SECONDS = 20.0
-"""How long to watch before judging."""
+"""The seconds to watch before judging."""
 _MIN_SHARE = 0.8
 """The share of the time for which a thread at work has a core on a machine that is not busy."""
 
@@ -57,7 +57,7 @@ def describe_load() -> str | None:
 
 
 class BusyWatch:
-    """Watches how long the thread that calls it has a core, and tells once if other programs keep it from working."""
+    """A watch over how long the calling thread has a core; tells once if other programs keep it from working."""
 
     def __init__(self) -> None:
         self._begun: tuple[float, float] | None = None

@@ -32,11 +32,11 @@ SOURCE = ENCODER
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _ALIGNMENT = 64
 _MAX_ROWS = 128
-"""About how many pieces go through all layers together: what is between the layers stays in the second cache."""
+"""About the number of pieces that go through all layers together: values between layers stay in the L2 cache."""
 
 
 class NormWeights(NamedTuple):
-    """Those of a layer norm."""
+    """The weights of a layer norm."""
 
     weight: Tensor
     bias: Tensor
@@ -44,14 +44,14 @@ class NormWeights(NamedTuple):
 
 
 class DenseWeights(NamedTuple):
-    """Those of a linear layer: (outputs, inputs) and (outputs)."""
+    """The weights of a linear layer: (outputs, inputs) and (outputs)."""
 
     weight: Tensor
     bias: Tensor
 
 
 class LayerWeights(NamedTuple):
-    """Those of a layer; the projection makes queries, keys and values, in this order."""
+    """The weights of a layer; the projection makes queries, keys and values, in this order."""
 
     projection: DenseWeights
     output: DenseWeights
@@ -63,12 +63,12 @@ class LayerWeights(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EncoderWeights:
-    """Those of a BERT, float32 but for the pieces, which may be of a half type."""
+    """The weights of a BERT: float32, except the pieces, which may be in half precision."""
 
     pieces: Tensor
     """(vocabulary, width)"""
     positions: Tensor
-    """(positions, width), with what is added to every piece."""
+    """(positions, width), including the vector that is added to every piece."""
     norm: NormWeights
     layers: Sequence[LayerWeights]
     n_attention_heads: int
@@ -76,14 +76,14 @@ class EncoderWeights:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is wanted of the layers."""
+    """The outputs that are wanted of the layers."""
 
     n_kept: int
-    """The mean of the last layers, so many; or, where it is 0, the embeddings and all layers side by side."""
+    """The number of last layers whose mean is taken; 0 for the embeddings and all layers side by side."""
     first_piece: bool
-    """A word's vector is that of its first piece, not the mean of all."""
+    """True if a word's vector is the vector of its first piece, not the mean of all its pieces."""
     mean_attention: bool
-    """What a word attends to is the mean over its pieces, not the sum."""
+    """True if the attention that a word pays is the mean over the word's pieces, not the sum."""
     want_maps: bool
 
 
@@ -93,12 +93,12 @@ class PreparedReading(NamedTuple):
     vectors: Tensor
     maps: Tensor | None
     run: Callable[[], None]
-    """Computes them; before, anything may be in their place."""
+    """Computes the features; before, the tensors may hold anything."""
 
 
 @cache
 def is_available(source: Source = SOURCE) -> bool:
-    """Whether the code can run here; says so where it could and cannot be made after all. The first time it is made."""
+    """True if the compiled library is usable. Compiles it on first call and warns if that fails."""
     if not can_load(source)[0]:
         return False
     try:
@@ -110,9 +110,9 @@ def is_available(source: Source = SOURCE) -> bool:
 
 
 class PackedEncoder:
-    """A BERT whose weights were put in order; later changes of them are not seen.
+    """A BERT with packed weights; later changes of the weights are not seen.
 
-    With `splits`, products are made of several in bfloat16, see `kernels/linear`.
+    With `splits`, each product is made of several products in bfloat16, see `kernels/linear`.
     """
 
     def __init__(self, weights: EncoderWeights, splits: bool = False, source: Source = SOURCE) -> None:
@@ -156,9 +156,9 @@ class PackedEncoder:
     def read(
         self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
     ) -> tuple[Tensor, Tensor | None]:
-        """(batch, words, width) and (batch, words, words, maps), zero where a sentence is shorter than the longest.
+        """Return the vectors, (batch, words, width), and the maps, (batch, words, words, maps).
 
-        See `prepare`.
+        Both are zero where a sentence is shorter than the longest. See `prepare`.
         """
         prepared = self.prepare(pieces, words, reading)
         prepared.run()
@@ -167,11 +167,11 @@ class PackedEncoder:
     def prepare(
         self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
     ) -> PreparedReading:
-        """A reading, and room for what comes of it.
+        """Prepare a reading, and allocate its results.
 
-        Of each sentence there are its pieces, and where in them its words begin, with the place behind the last one;
-        every word has a piece, and the words follow each other. Threads are as many as torch has; results do not depend
-        on their number.
+        Each sentence is given by its pieces, and by the positions at which its words begin in them, followed by the
+        position behind the last word. Every word has a piece, and the words follow each other. The number of threads is
+        torch's; results do not depend on it.
         """
         n_batch, n_words = len(pieces), [len(one) - 1 for one in words]
         longest, n_maps = max(n_words), self._n_layers * self._n_heads
@@ -215,7 +215,7 @@ class PackedEncoder:
         return Norm(self._hold(norm.weight), self._hold(norm.bias), norm.epsilon)
 
     def _make_room(self, layers: Sequence[DenseWeights]) -> Tensor:
-        """For the weights of all products, one after the other, in large pages of memory where the system has them."""
+        """Allocate memory for all products' weights, one after the other, in large pages if the system has them."""
         sizes = [self._n_bytes(layer.weight) for layer in layers]
         room = torch.empty(sum(sizes) + _ALIGNMENT, dtype=torch.uint8)
         self._library.relatum_encoder_advise(room.data_ptr(), room.nbytes)
@@ -251,7 +251,7 @@ def _check(weights: EncoderWeights) -> None:
 
 
 class _Layer(ctypes.Structure):
-    """As `EncoderLayer` in `native/encoder.cpp`."""
+    """The structure `EncoderLayer` of `native/encoder.cpp`."""
 
     _fields_ = (
         *((name, Dense) for name in ("projection", "output", "inner", "outer")),
@@ -261,7 +261,7 @@ class _Layer(ctypes.Structure):
 
 
 class _Job(ctypes.Structure):
-    """As `EncoderJob` in `native/encoder.cpp`."""
+    """The structure `EncoderJob` of `native/encoder.cpp`."""
 
     _fields_ = (
         ("pieces", ctypes.c_void_p),

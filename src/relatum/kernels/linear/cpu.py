@@ -1,6 +1,7 @@
-"""Products with frozen weights on a CPU's matrix unit, with two numbers of bfloat16 for each one of float32.
+"""Products with frozen weights on a CPU's matrix unit, with two numbers of bfloat16 for each number of float32.
 
-See `native/linear.cpp`. What the unit multiplies has 16 bits so, and errors are a hundredth of those of bfloat16.
+See `native/linear.cpp`. The numbers that the unit multiplies have 16 bits this way, and errors are a hundredth of the
+errors of bfloat16.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 SOURCE = LINEAR
 
 _TILE, _DEPTH = 16, 32
-"""The columns of a tile of weights, and how many values of each it holds."""
+"""The columns of a tile of weights, and the values of each column that it holds."""
 
 
 class Packed(NamedTuple):
@@ -37,7 +38,7 @@ class Packed(NamedTuple):
 
 @cache
 def is_available(source: Source = SOURCE) -> bool:
-    """Whether this CPU has such a unit and the code for it; says so where the unit is there and the code is not."""
+    """True if this CPU has a matrix unit and the code for it is usable; warns if it has the unit but not the code."""
     if not source.needs <= cpu_flags():
         return False
     try:
@@ -51,8 +52,8 @@ def is_available(source: Source = SOURCE) -> bool:
 def pack(weight: Tensor) -> Packed:
     """Put the weights of a layer, (outputs, inputs), in order: both parts, tile by tile.
 
-    A tile is 16 pairs of inputs by 16 outputs, the two of a pair side by side. Of two columns of tiles, the high parts
-    of both and the low parts of both follow each other, step by step.
+    A tile is 16 pairs of inputs by 16 outputs, the two inputs of a pair side by side. For every two columns of tiles,
+    the high parts of both and the low parts of both follow each other, step by step.
     """
     if weight.dtype != torch.float32 or weight.device.type != "cpu":
         raise RelatumError(
@@ -74,9 +75,9 @@ def pack(weight: Tensor) -> Packed:
 def multiply(
     values: Tensor, packed: Packed, bias: Tensor | None = None, gelu: bool = False, source: Source = SOURCE
 ) -> Tensor:
-    """The product of values, (…, inputs), with packed weights, plus the bias, (outputs), and then its exact GELU.
+    """Multiply values, (…, inputs), with packed weights and add the bias, (outputs); with `gelu`, apply the exact GELU.
 
-    Values must be finite. Threads are as many as torch has; results do not depend on their number.
+    Values must be finite. The number of threads is torch's; results do not depend on it.
     """
     tiles, n_inputs, n_outputs = packed
     if values.shape[-1] != n_inputs or (bias is not None and len(bias) != n_outputs):

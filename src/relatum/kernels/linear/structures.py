@@ -1,4 +1,4 @@
-"""What compiled code is told of layers; whoever makes these holds the tensors that they point to."""
+"""Structures that describe layers to compiled code; whoever makes them holds the tensors that they point to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 
 
 class Dense(ctypes.Structure):
-    """As in `native/dense.h`."""
+    """The structure `Dense` of `native/dense.h`."""
 
     _fields_ = (
         ("weights", ctypes.c_void_p),
@@ -17,6 +17,6 @@ class Dense(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    """As in `native/rows.h`."""
+    """The structure `Norm` of `native/rows.h`."""
 
     _fields_ = (("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p), ("epsilon", ctypes.c_float))

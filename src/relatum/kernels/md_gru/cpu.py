@@ -23,19 +23,19 @@ SOURCE = SCAN
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _MAX_ROWS = 64
-"""Cells that diagonals have together at most when sentences are scanned in step."""
+"""The most cells that the diagonals of sentences have together when the sentences are scanned in step."""
 _CHUNK_ROWS = 48
-"""Cells that are projected at once at least."""
+"""The least number of cells that are projected at once."""
 
 
 def explain() -> tuple[bool, str]:
-    """Whether the scan can run here, and why or why not; quick, for nothing is compiled."""
+    """Return whether the scan can run here, and why or why not; quick, since nothing is compiled."""
     return can_load(SOURCE)
 
 
 @cache
 def find_failure(dtype: torch.dtype) -> str | None:
-    """Why the code for a type of numbers cannot be made or loaded after all; None where it can. Tries it once."""
+    """Return why the code for a dtype cannot be compiled or loaded after all; None if it can. Tries it once."""
     try:
         _library(SOURCE, _DTYPES.index(dtype))
     except CompileError as error:
@@ -45,7 +45,7 @@ def find_failure(dtype: torch.dtype) -> str | None:
 
 
 class _Job(ctypes.Structure):
-    """As in `native/job.h`."""
+    """The structure `Job` of `native/job.h`."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("projected", "gates", "below", "recurrent", "states", "grad")),
@@ -62,14 +62,14 @@ class _Job(ctypes.Structure):
 
 
 class CpuJob(NamedTuple):
-    """What the compiled code is asked for, and what must live until it is done."""
+    """A job for the compiled code, and the tensors that must live until the job is done."""
 
     structure: ctypes.Structure
     held: tuple[Tensor | None, ...]
 
 
 class CpuScanner:
-    """See `fused.Scanner`. Threads are as many as torch has; results do not depend on their number."""
+    """The scan on a CPU, see `fused.Scanner`. The number of threads is torch's; results do not depend on it."""
 
     def __init__(self, source: Source = SOURCE) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class CpuScanner:
         return projected, grad_below, neighbours
 
     def layer(self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form) -> Tensor:
-        """The states, (C, D, H), from the inputs, (C, X), without gradients: what is projected is never written out."""
+        """Return the states, (C, D, H), from the inputs, (C, X), without gradients; never writes projections out."""
         states = _made(inputs, (inputs.shape[0], len(form.directions), form.spec.width(weights)), tables)
         self._do("layer", self.layer_job(inputs, below, weights, tables, form, states))
         return states
@@ -118,7 +118,7 @@ class CpuScanner:
     def layer_job(
         self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form, states: Tensor
     ) -> CpuJob:
-        """What `layer` asks for, with room for the states, which are zero outside the tables."""
+        """Return the job of `layer`, with `states` as the room for its results, zero outside the tables."""
         spec, width = form.spec, form.spec.width(weights)
         state_weight, input_weight = _aligned(weights.state), _aligned(weights.input)
         starts = {slot: state_weight[:, place * width :] for place, slot in enumerate(spec.slots)}
@@ -138,7 +138,7 @@ class CpuScanner:
         return CpuJob(job.structure, (*job.held, input_weight))
 
     def function(self, way: str, dtype: torch.dtype) -> Any:
-        """The compiled function for a way, forward, backward or layer."""
+        """Return the compiled function for a way: "forward", "backward" or "layer"."""
         return getattr(_library(self._source, _DTYPES.index(dtype)), f"relatum_md_gru_{way}")
 
     def _run(
@@ -198,11 +198,11 @@ def _library(source: Source, dtype: int) -> ctypes.CDLL:
 
 
 def _aligned(weight: Tensor) -> Tensor:
-    """Weights as the scan reads them: columns side by side."""
+    """Return weights as the scan reads them: columns side by side."""
     return weight if weight.stride(2) == 1 else weight.contiguous()
 
 
 def _made(like: Tensor, shape: tuple[int, ...], tables: Tensor) -> Tensor:
-    """A tensor for the scan to fill: zero outside the tables, where there is an outside."""
+    """Allocate a tensor for the scan to fill: zero outside the tables, if any cell is outside."""
     n_real = int((tables[:, 2].long() ** 2).sum())
     return like.new_empty(shape) if n_real == shape[0] else like.new_zeros(shape)

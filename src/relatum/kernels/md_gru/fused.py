@@ -23,13 +23,13 @@ from relatum.kernels.md_gru.spec import CellSpec, Direction, Predecessor, Weight
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is computed in every cell, and the corners where the networks start."""
+    """The form of a cell, and the corners where the networks start."""
 
     spec: CellSpec
     directions: tuple[Direction, ...]
 
     def to_text(self) -> str:
-        """For the arguments of an operator, which are tensors, numbers and text."""
+        """Write the form as text, since the arguments of an operator are tensors, numbers and text."""
         return "/".join("+".join(part) for part in (self.spec.slots, self.spec.read, self.directions))
 
     @staticmethod
@@ -41,7 +41,7 @@ class Form:
 
 
 class Scanner(Protocol):
-    """The scan of a device, in one direction and in the other.
+    """The scan of a device, forward and backward.
 
     Reset comes after the projection, and at least one neighbour is read. Cells are rows of tensors: with C cells of all
     tables, `projected` is (C, D, (1 + parts) · H), without gaps: u, r, z, λ…, v, as far as they do not depend on the
@@ -60,13 +60,13 @@ class Scanner(Protocol):
         form: Form,
         keep: bool,
     ) -> tuple[Tensor, Tensor]:
-        """The states, (C, D, H), zero outside the tables; and, to keep, what was projected, with its gates open.
+        """Return the states, (C, D, H), zero outside the tables; and, with `keep`, the projections with open gates.
 
-        These are candidate, r, z, λ…, v, undefined outside the tables; without `keep` there are no cells of them.
+        The latter are candidate, r, z, λ…, v, undefined outside the tables; without `keep` they have no cells.
         """
 
     def layer(self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form) -> Tensor:
-        """The states as `forward` finds them, from the inputs, (C, X), and the weights, products and all."""
+        """Return the states that `forward` finds, from the inputs, (C, X), and the weights; makes the products too."""
 
     def backward(
         self,
@@ -79,9 +79,9 @@ class Scanner(Protocol):
         n_words: int,
         form: Form,
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The gradient of what was projected, zero outside the tables; of `below` by way of λ; and the neighbours.
+        """Return the gradient of the projections, zero outside the tables; of `below`, by way of λ; and the neighbours.
 
-        These are the states that the cells have read, (C, D, sides · H), zero where there was none.
+        The neighbours are the states that the cells have read, (C, D, sides · H), zero where there was none.
         """
 
 
@@ -122,7 +122,7 @@ def fused(
 
 
 def _padded_tables(mask: Tensor) -> Tensor:
-    """See `Scanner`: tables of n_words × n_words, one after the other, of which a corner is filled."""
+    """Return the `tables` of a `Scanner`: n_words × n_words cells each, one after the other, with a corner filled."""
     n_batch, n_words = mask.shape
     first = torch.arange(0, n_batch * n_words**2, n_words**2, device=mask.device, dtype=torch.int32)
     length = mask.sum(1, dtype=torch.int32)
@@ -142,7 +142,7 @@ def _layer(
     backend: str,
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The states of all cells, and what the backward pass wants to know of them; cells are rows."""
+    """Return the states of all cells, and the open gates, which the backward pass needs; cells are rows."""
     shape = Form.from_text(form)
     n_directions, _, columns = input_weight.shape
     width = columns // shape.spec.n_parts
@@ -195,7 +195,7 @@ def _layer_backward(
     form: str,
     backend: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of the inputs, of `below` (without values where there is none), and of the four weights."""
+    """Return the gradients of the inputs, of `below` (empty if `below` is None), and of the four weights."""
     shape = Form.from_text(form)
     spec, width, n_directions = shape.spec, states.shape[2], states.shape[1]
     recurrent = _rows(state_weight, spec, spec.recurrent)
@@ -268,7 +268,7 @@ def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Ten
 
 
 def _joined_weight(weight: Tensor, width: int) -> Tensor:
-    """(X, D · (1 + parts) · H): the input's projection, all directions side by side; it has no part in v."""
+    """Return the input's projection, (X, D · (1 + parts) · H), all directions side by side; it has no part in v."""
     gates, candidate = weight[..., :-width], weight[..., -width:]
     return torch.cat((candidate, gates, torch.zeros_like(candidate)), -1).transpose(0, 1).flatten(1)
 
@@ -279,7 +279,7 @@ def _joined_bias(of_input: Tensor, of_state: Tensor, width: int) -> Tensor:
 
 
 def _rows(state_weight: Tensor, spec: CellSpec, slots: Sequence[Predecessor]) -> Tensor:
-    """(D, slots · H, parts · H): the rows of the states' projection that belong to the slots."""
+    """Return the rows of the states' projection that belong to the slots: (D, slots · H, parts · H)."""
     width = state_weight.shape[2] // spec.n_parts
     places = [spec.slots.index(slot) for slot in slots]
     if places == list(range(places[0], places[0] + len(places))):  # without a copy

@@ -1,8 +1,8 @@
 """The gates of a cell and their derivatives, value by value, in place, for any number of cells at once.
 
 The last dimension of `gates` holds, H values each, r, z, λ… and, where reset comes after the projection, v. Forward
-turns what was projected into what the gates are; backward turns that into the gradient of what was projected. So one
-buffer serves all three, and a scan needs no other memory.
+turns projections into gates; backward turns gates into the gradients of the projections. So one buffer serves all
+three, and a scan needs no other memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_gates(gates: Tensor, n_lambdas: int, width: int) -> None:
 
 
 def mix(gates: Tensor, previous: Previous, n_lambdas: int, width: int) -> Tensor | None:
-    """The states of the slots, weighted by λ; None for zero."""
+    """Return the sum of the slots' states, weighted by λ; None for zero."""
     mixed: Tensor | None = None
     for slot, state in enumerate(previous):
         if state is None:
@@ -39,7 +39,7 @@ def mix(gates: Tensor, previous: Previous, n_lambdas: int, width: int) -> Tensor
 
 
 def share_of(gates: Tensor, slot: int, n_lambdas: int, width: int) -> Tensor | None:
-    """λ of a slot; None for 1. Two slots share one gate: the second has what the first leaves."""
+    """Return λ of a slot; None for 1. Two slots share one gate: the second has what the first leaves."""
     if n_lambdas == 0:
         return None
     if n_lambdas == 1:
@@ -49,7 +49,7 @@ def share_of(gates: Tensor, slot: int, n_lambdas: int, width: int) -> Tensor | N
 
 
 def update(gates: Tensor, candidate: Tensor, previous: Previous, mask: Tensor, n_lambdas: int, width: int) -> Tensor:
-    """The new states, from open gates and the candidate; zero where there is no word."""
+    """Return the new states, from open gates and the candidate; zero where there is no word."""
     z = gates[..., width : 2 * width]
     mixed = mix(gates, previous, n_lambdas, width)
     if mixed is None:
@@ -60,7 +60,7 @@ def update(gates: Tensor, candidate: Tensor, previous: Previous, mask: Tensor, n
 def forward_after(
     gates: Tensor, candidate: Tensor, previous: Previous, mask: Tensor, n_lambdas: int, width: int
 ) -> Tensor:
-    """The new states where reset comes after the projection; `candidate` holds u and then the candidate."""
+    """Return the new states where reset comes after the projection; `candidate` holds u and then the candidate."""
     open_gates(gates, n_lambdas, width)
     r, v = gates[..., :width], gates[..., -width:]
     torch.tanh(torch.addcmul(candidate, r, v), out=candidate)
@@ -70,7 +70,7 @@ def forward_after(
 def backward_update(
     gates: Tensor, candidate: Tensor, previous: Previous, grad: Tensor, n_lambdas: int, width: int
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """The gradient of the candidate before its tanh, and of the slots' states through λ.
+    """Return the gradient of the candidate before its tanh, and the gradients of the slots' states through λ.
 
     Turns z and λ into the gradients of their projections; leaves r as it is.
     """
@@ -100,7 +100,7 @@ def backward_update(
 def backward_after(
     gates: Tensor, candidate: Tensor, previous: Previous, grad: Tensor, n_lambdas: int, width: int
 ) -> list[Tensor | None]:
-    """The gradients of the slots' states through λ; `gates` and `candidate` become those of what was projected."""
+    """Return the gradients of the slots' states through λ; turn `gates` and `candidate` into projections' gradients."""
     activation, grads = backward_update(gates, candidate, previous, grad, n_lambdas, width)
     r, v = gates[..., :width], gates[..., -width:]
     grad_v = activation * r

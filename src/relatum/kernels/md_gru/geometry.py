@@ -39,7 +39,7 @@ class Geometry:
     n_slots: int
     """The length of the buffer of states."""
     states: Tensor
-    """(cells,): where each packed cell lies in the buffer."""
+    """(cells,): the position of each packed cell in the buffer."""
     up: Tensor
     left: Tensor
     rows: Tensor
@@ -47,11 +47,11 @@ class Geometry:
     """(cells,): row and column of each packed cell, for a network that starts at the first word of both."""
 
     def of(self, slot: Predecessor) -> Tensor:
-        """Where each packed cell finds its neighbour in the buffer of states."""
+        """Return the position of each packed cell's neighbour in the buffer of states."""
         return self.up if slot == "up" else self.left
 
     def order(self, directions: Sequence[Direction]) -> tuple[Tensor, Tensor]:
-        """(D, cells): at which cell of the flattened table each direction finds its packed cells, and the reverse."""
+        """Return where in the flattened table each direction finds its packed cells, (D, cells), and the reverse."""
         last = self.n_words - 1
         orders = []
         for direction in directions:
@@ -64,9 +64,9 @@ class Geometry:
 
 @lru_cache(maxsize=64)
 def make_geometry(n_words: int, device: torch.device, recurrent: bool = True) -> Geometry:
-    """The geometry of a table; the most recent ones are kept.
+    """Return the geometry of a table; the most recent geometries are cached.
 
-    Where no cell waits for another, all of them are one step.
+    If no cell waits for another, all cells are one step.
     """
     if not recurrent:
         every, cells = slice(0, n_words**2), torch.arange(n_words**2, device=device)

@@ -1,4 +1,4 @@
-"""What a GPU's multiprocessors are like, as far as it says how a scan is divided among them."""
+"""The properties of a GPU's multiprocessors that decide how a scan is divided among them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 @lru_cache(maxsize=16)
 def n_processors(device: torch.device) -> int:
-    """Multiprocessors; an interpreter pretends to have some."""
+    """Return the number of multiprocessors; an interpreter pretends to have some."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 64
 
 
 @lru_cache(maxsize=16)
 def memory(device: torch.device) -> int:
-    """Bytes that a program can have for itself alone."""
+    """Return the bytes of memory that a program can have for itself alone."""
     if device.type != "cuda":
         return 227 * 1024  # an interpreter has no limit; so it divides as an H200 does
     from triton.runtime import driver
@@ -25,5 +25,5 @@ def memory(device: torch.device) -> int:
 
 
 def padded_width(number: int) -> int:
-    """The next power of two, and at least what a tensor core takes."""
+    """Round up to a power of two, and to at least what a tensor core takes."""
     return max(16, 1 << (number - 1).bit_length())

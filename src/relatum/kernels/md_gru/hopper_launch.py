@@ -1,4 +1,4 @@
-"""How a scan is divided among the programs of a GPU of compute capability 9, and its kernels started."""
+"""The division of a scan among the programs of a GPU of compute capability 9, and the start of its kernels."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from relatum.kernels.md_gru.gpu import padded_width
 from relatum.kernels.md_gru.spec import CellSpec
 
 _ROWS = 64
-"""Rows of tables that a program treats at once: what the tensor cores take."""
+"""Rows of tables that a program treats at once: as many as the tensor cores take."""
 _UNITS = (16, 32, 64)
 """Hidden units that a program may have."""
 _MIN_WIDTH, _MAX_WIDTH = 17, 128
 _RELEASE = "3.6."
-"""Of Triton: the language of these kernels is experimental, and changes from release to release."""
+"""The release of Triton: the language of these kernels is experimental, and changes from release to release."""
 _SPARE = 3072
 """Bytes of a program's memory that are not ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """See `hopper_scan`: a group has lanes, as many rows as the longest table has, with rounds of sentences each."""
+    """The division of a scan among programs, see `hopper_scan`.
+
+    A group has lanes. A lane has as many rows as the longest table, and goes through one sentence in each round.
+    """
 
     n_groups: int
     n_lanes: int
@@ -41,7 +44,7 @@ class Plan:
 
 
 def serves(width: int, form: Form, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernels can compute such states on this device, both ways."""
+    """True if the kernels can compute such states on this device, forward and backward."""
     return (
         dtype in (torch.bfloat16, torch.float16)
         and _MIN_WIDTH <= width <= _MAX_WIDTH
@@ -52,7 +55,7 @@ def serves(width: int, form: Form, dtype: torch.dtype, device: torch.device) -> 
 
 @lru_cache(maxsize=16)
 def are_for(device: torch.device) -> bool:
-    """Whether the kernels are written for this device, and for the Triton that is there."""
+    """True if the kernels are written for this device and for the installed Triton."""
     return (
         device.type == "cuda"
         and torch.cuda.get_device_capability(device)[0] == 9
@@ -63,7 +66,7 @@ def are_for(device: torch.device) -> bool:
 
 @lru_cache(maxsize=64)
 def find_units(width: int, form: Form, n_processors: int, memory: int, backward: bool) -> tuple[int, ...]:
-    """How many units a program may have: its weights fit, and a group of programs can run at once."""
+    """Return the numbers of units with which a program's weights fit and a group of programs can run at once."""
     return tuple(
         units
         for units in _UNITS
@@ -77,7 +80,7 @@ def find_units(width: int, form: Form, n_processors: int, memory: int, backward:
 def make_plan(
     n_batch: int, n_words: int, width: int, form: Form, n_processors: int, memory: int, backward: bool
 ) -> Plan:
-    """The division that takes the least time, by a rule of thumb."""
+    """Return the division that takes the least time, by a rule of thumb."""
     found: dict[Plan, float] = {}
     n_words, n_directions = max(1, n_words), len(form.directions)
     for units in find_units(width, form, n_processors, memory, backward):
@@ -100,10 +103,10 @@ _BACKWARD = {16: ((2.8, 4.7), (3.0, 5.4)), 32: ((2.3, 7.2), (3.4, 6.0)), 64: ((4
 
 
 def _microseconds(plan: Plan, n_words: int, backward: bool) -> float:
-    """About as long as a scan takes: turns, which take the longer the more rows of a tile are in a table.
+    """Estimate the time of a scan: its turns, which take longer the more rows of a tile are in a table.
 
-    A turn depends on the units of a program, and on whether it has one tile, and then waits for the others at every
-    step, or several, and then has asked for what it needs a turn before.
+    The time of a turn depends on the units of a program, and on its tiles. A program with one tile waits for the other
+    programs at every step; a program with several tiles has asked for what it needs a turn before.
     """
     n_steps = (plan.n_rounds + 1) * n_words - 1
     filled = plan.n_lanes * n_words / (plan.n_tiles * _ROWS) * plan.n_rounds * n_words / n_steps
@@ -112,20 +115,21 @@ def _microseconds(plan: Plan, n_words: int, backward: bool) -> float:
 
 
 def n_bytes(width: int, spec: CellSpec, units: int, backward: bool) -> int:
-    """What a program holds: its weights, and one side of a tile's product, states of neighbours or gradients."""
+    """Return the bytes a program holds: weights, and one side of a tile's product (neighbours' states or gradients)."""
     inner = len(spec.recurrent) * padded_width(width)
     return 12 * units * (inner + (_ROWS if backward else 0)) + (0 if backward else 2 * _ROWS * inner) + _SPARE
 
 
 def full_width(width: int) -> int:
-    """As many states as are written: groups of eight."""
+    """Return the number of states that are written: the width, rounded up to a multiple of eight."""
     return -(-width // 8) * 8
 
 
 def order_of_units(width: int) -> list[int]:
-    """The units in the order in which their values lie in memory.
+    """Return the units in the order in which their values lie in memory.
 
-    Of sixteen, four threads read four each: what they read at once is together. The rest of them is in order.
+    Four threads read four of every sixteen units each: what the threads read at once lies together. The units after
+    the last whole sixteen are in order.
     """
     whole = width // 16 * 16
     return [one // 16 * 16 + one % 4 * 4 + one % 16 // 4 for one in range(whole)] + list(range(whole, width))
@@ -143,7 +147,7 @@ def start_forward(
     keep: bool,
     constants: dict[str, Any],
 ) -> None:
-    """Start the kernel; `size` are sentences and words, `constants` those of a layer, see `triton_launch`."""
+    """Start the kernel; `size` is (sentences, words), `constants` are a layer's constants, see `triton_launch`."""
     from relatum.kernels.md_gru.hopper_scan import forward_kernel
 
     forward_kernel[(plan.n_programs,)](
@@ -176,7 +180,7 @@ def start_backward(
     form: Form,
     constants: dict[str, Any],
 ) -> None:
-    """Start the kernel; `size` are sentences and words, `constants` those of a layer, see `triton_launch`."""
+    """Start the kernel; `size` is (sentences, words), `constants` are a layer's constants, see `triton_launch`."""
     from relatum.kernels.md_gru.hopper_scan import backward_kernel
 
     n_columns = len(form.spec.recurrent) * constants["INNER"]
@@ -204,7 +208,7 @@ def _sizes(plan: Plan, size: torch.Size) -> tuple[int, ...]:
 
 
 def _division(plan: Plan) -> dict[str, Any]:
-    """What the kernels are compiled for, as far as it depends on how the work is divided."""
+    """Return the kernels' compile-time constants and launch options that depend on how the work is divided."""
     return {
         "UNITS": plan.units,
         "ONE_TILE": plan.n_tiles == 1,

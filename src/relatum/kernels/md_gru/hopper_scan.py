@@ -24,14 +24,15 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, warpgroup_mma, warpgroup_mma_wait
 
 _SIZES = ("n_batch", "n_words", "n_groups", "n_lanes", "n_rounds", "n_tiles")
-"""They change from batch to batch: a kernel compiled for some of them would be compiled again for others."""
+"""Sizes that change from batch to batch: a kernel compiled for some sizes would be compiled again for others."""
 
 
 @gluon.constexpr_function
 def _layout(n_rows, n_units, per_unit):
-    """Where the values of units are: a thread has two rows, and of each four units of every sixteen, or half of them.
+    """Return the layout of the values of units: a thread has two rows, and in each row four units of every sixteen.
 
-    The second four warps have the second half of the units, or of each thread's.
+    The second four warps have the second half of the units. With 16 units in all, a thread has two of the four units
+    instead, and the same thread of the second four warps has the other two.
     """
     in_thread, of_half = {16: ([1], 2), 32: ([1, 2], 16), 64: ([1, 2, 16], 32)}[n_units]
     values = [[0, 1 << bit] for bit in range(per_unit.bit_length() - 1)]
@@ -46,15 +47,15 @@ def _layout(n_rows, n_units, per_unit):
 
 @gluon.jit
 def _place(unit, WIDTH: gl.constexpr):
-    """Where the values of a unit are among those of a cell: see `hopper_launch.order_of_units`."""
+    """Return the place of a unit among the units of a cell in memory, see `hopper_launch.order_of_units`."""
     return gl.where(unit // 16 * 16 + 16 <= WIDTH, unit // 16 * 16 + unit % 4 * 4 + unit % 16 // 4, unit)
 
 
 @gluon.constexpr_function
 def _layout_of_pairs(n_rows, n_pairs):
-    """Where the states of neighbours are: a thread has its two rows, and groups of four pairs of them, or of two.
+    """Return the layout of the neighbours' states: a thread has its two rows, and groups of four or two pairs in each.
 
-    No two threads have the same: one might see what another does not see yet.
+    No two threads have the same pair: one thread might see a value that another does not see yet.
     """
     group = min(4, n_pairs // 8)
     in_thread = [[0, 1], [0, 2]][: group // 2] + ([[0, 16]] if n_pairs == 64 else [])
@@ -94,7 +95,7 @@ def _softmax(a, b, c):
 
 @gluon.jit
 def _share(first, second, third, SLOT: gl.constexpr, N_LAMBDAS: gl.constexpr):
-    """λ of a slot: one slot needs no gate, two share one, three have one each."""
+    """Return λ of a slot: one slot needs no gate, two share one, three have one each."""
     if N_LAMBDAS == 0:
         share = gl.full_like(first, 1.0)
     elif N_LAMBDAS == 1:
@@ -106,7 +107,7 @@ def _share(first, second, third, SLOT: gl.constexpr, N_LAMBDAS: gl.constexpr):
 
 @gluon.jit
 def _slots(tile, n_words, n_lanes, ROWS: gl.constexpr, LAYOUT: gl.constexpr):
-    """Of the rows of a tile: the lane, and the number i in every table of this lane; beyond the lanes none begins."""
+    """Return the lane of each row of a tile, and its number i in the lane's tables; beyond the lanes no row begins."""
     slot = tile * ROWS + gl.arange(0, ROWS, layout=LAYOUT)
     lane = slot // n_words
     return lane, gl.where(lane < n_lanes, slot - lane * n_words, 1 << 30)
@@ -114,7 +115,7 @@ def _slots(tile, n_words, n_lanes, ROWS: gl.constexpr, LAYOUT: gl.constexpr):
 
 @gluon.jit
 def _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds):
-    """The words of the sentence in which rows are in some round; 0 where there is none."""
+    """Return the number of words of the sentence that each row is in during a round; 0 if there is no sentence."""
     own = first + a_round * n_lanes + lane
     known = (i < n_words) & (own < n_batch) & (a_round >= 0) & (a_round < n_rounds)
     return gl.load(lengths + own, known, 0)
@@ -122,9 +123,9 @@ def _words(lengths, first, a_round, lane, i, n_batch, n_words, n_lanes, n_rounds
 
 @gluon.jit
 def _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, south, east):
-    """Of rows at a step of a round: their cell, its column, the words of its sentence, and whether there is one.
+    """Return each row's cell at a step of a round, its column, its sentence's words, and True if there is a cell.
 
-    Rows below the first ones are in the round before.
+    Rows that have not begun this round (i > step) are still in the round before.
     """
     column = step - i
     begun = column >= 0
@@ -138,19 +139,19 @@ def _cells(lane, i, a_round, step, n_now, n_before, first, n_words, n_lanes, sou
 
 @gluon.jit
 def _as(rows, LAYOUT: gl.constexpr):
-    """One number for each row, for tensors of another layout; all have the same rows in a thread."""
+    """Convert one number for each row to the layout of other tensors; a thread has the same rows in all layouts."""
     return gl.convert_layout(rows, gl.SliceLayout(1, LAYOUT), assert_trivial=True)[:, None]
 
 
 @gluon.jit
 def _at(cells, OF_CELL: gl.constexpr, LAYOUT: gl.constexpr):
-    """Where the values of rows' cells begin."""
+    """Return the offset at which the values of each row's cell begin."""
     return _as(cells, LAYOUT).to(gl.int64) * OF_CELL
 
 
 @gluon.jit
 def _most(values, shared, ROWS: gl.constexpr, COLUMNS: gl.constexpr, HALF: gl.constexpr):
-    """The largest of whole numbers without sign; shared memory has room for one of each warp.
+    """Return the largest of unsigned integers; shared memory has room for one number of each warp.
 
     The second four warps have the columns with the bit HALF set.
     """
@@ -163,7 +164,7 @@ def _most(values, shared, ROWS: gl.constexpr, COLUMNS: gl.constexpr, HALF: gl.co
 
 @gluon.jit
 def _n_steps(lengths, first, n_batch, n_words, n_lanes, n_rounds, SENTENCES: gl.constexpr):
-    """The steps of a group: they end with those of the longest table of the last round that there is."""
+    """Return the number of steps of a group, until the last of its tables is done."""
     member = gl.arange(0, SENTENCES, layout=gl.BlockedLayout([1], [32], [8], [0]))
     n = gl.load(lengths + first + member, (member < n_lanes * n_rounds) & (first + member < n_batch), 0)
     return gl.max(gl.where(n > 0, member // n_lanes * n_words + 2 * n - 1, 0), 0)
@@ -181,7 +182,7 @@ def _weights(
     PER_UNIT: gl.constexpr,
     FIRST_VALUE: gl.constexpr,
 ):
-    """(INNER, UNITS · PER_UNIT): the columns of a side that belong to some of a unit's values, in a product's order."""
+    """Load a side's weights, (INNER, UNITS · PER_UNIT): columns for some values of each unit, in a product's order."""
     LOADED: gl.constexpr = gl.BlockedLayout([1, 2], [4, 8], [8, 1], [1, 0])
     k = gl.arange(0, INNER, layout=gl.SliceLayout(1, LOADED))
     k = gl.where(k < CIRCLE, (first_unit + k) % CIRCLE, INNER)
@@ -195,7 +196,7 @@ def _weights(
 
 @gluon.jit
 def _to_columns(a, b, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
-    """Two values of each unit to the columns of a product."""
+    """Put two values of each unit into the columns of a product."""
     joined = gl.reshape(gl.join(a, b), (ROWS, UNITS // 16, 4, 4, 2))
     return gl.convert_layout(
         gl.reshape(gl.permute(joined, (0, 1, 3, 2, 4)), (ROWS, UNITS * 2)), LAYOUT, assert_trivial=True
@@ -204,7 +205,7 @@ def _to_columns(a, b, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.conste
 
 @gluon.jit
 def _to_columns_of_four(a, b, c, d, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
-    """Four values of each unit to the columns of a product."""
+    """Put four values of each unit into the columns of a product."""
     joined = gl.join(gl.join(a, c), gl.join(b, d))  # the last index is the lower bit
     joined = gl.reshape(joined, (ROWS, UNITS // 16, 4, 4, 2, 2))
     return gl.convert_layout(
@@ -237,7 +238,7 @@ def _from_columns_of_four(total, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT
 
 @gluon.jit
 def _split(values, ROWS: gl.constexpr, UNITS: gl.constexpr, LAYOUT: gl.constexpr):
-    """The eight values of each unit."""
+    """Return the first seven of the eight values of each unit, in float32; the eighth is nothing."""
     even, odd = gl.split(gl.reshape(values, (ROWS, UNITS, 4, 2)))
     e0, e1 = gl.split(gl.reshape(even, (ROWS, UNITS, 2, 2)))
     o0, o1 = gl.split(gl.reshape(odd, (ROWS, UNITS, 2, 2)))
@@ -548,7 +549,7 @@ def _backward_weights(
     PER_UNIT: gl.constexpr,
     FIRST_VALUE: gl.constexpr,
 ):
-    """(UNITS · PER_UNIT, N_SIDES · INNER): a row for some of a unit's values; columns are in a product's order."""
+    """Load weights, (UNITS · PER_UNIT, N_SIDES · INNER): rows for some of a unit's values, columns in product order."""
     LOADED: gl.constexpr = gl.BlockedLayout([1, 2], [4, 8], [8, 1], [1, 0])
     row = gl.arange(0, UNITS * PER_UNIT, layout=gl.SliceLayout(1, LOADED))
     unit = first_unit + row // PER_UNIT
@@ -562,7 +563,7 @@ def _backward_weights(
 
 @gluon.constexpr_function
 def _layout_of_owed(n_rows, n_columns):
-    """Where the values of a product are once its columns are in order: a thread has four of every sixteen."""
+    """Return the layout of a product whose columns are in order: a thread has four columns of every sixteen."""
     blocks = (n_columns // 32).bit_length() - 1
     return gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2]] + [[0, 16 << bit] for bit in range(blocks)] + [[8, 0]],
@@ -575,9 +576,9 @@ def _layout_of_owed(n_rows, n_columns):
 
 @gluon.jit
 def _sum_of_slices(up, up_there, left, left_there, distance, tag, N: gl.constexpr, N_SIDES: gl.constexpr):
-    """The sum of what is owed on both sides, and where a summand is not there yet.
+    """Return the sum of what is owed on both sides, and nonzero marks where a summand is not there yet.
 
-    A number carries the step it was made at in its last two bits: 1, 2 or 3, never that of what it replaces.
+    A number has a tag of its step in the last two bits: 1, 2 or 3, never the tag of the number that it replaces.
     """
     late = gl.zeros_like(up_there, dtype=gl.int32)
     nothing = (late + tag).to(gl.float32, bitcast=True)  # of a size that adds nothing, but with the tag
@@ -611,9 +612,9 @@ def _owing(
     READS_LEFT: gl.constexpr,
     ROWS: gl.constexpr,
 ):
-    """What the cells that come after owe the cells of a turn: the row below as its "up", their own row as its "left".
+    """Return what the cells that come after owe the cells of a turn, and nonzero marks where it is not there yet.
 
-    And where it is not there yet.
+    The cells below a cell have read it as their "up", the next cells in its row as their "left".
     """
     N_SIDES: gl.constexpr = READS_UP + READS_LEFT
     UNIT: gl.constexpr = _layout(ROWS, unit.shape[0], 1)
@@ -666,7 +667,7 @@ def _ask(
     UNIT: gl.constexpr,
     VALUE: gl.constexpr,
 ):
-    """What a turn of the backward scan reads that does not depend on other turns."""
+    """Load what a turn of the backward scan reads that does not depend on other turns."""
     own = _as(here, UNIT) & (unit < WIDTH)[None, :]
     own_values = _as(here, VALUE) & (of_value < WIDTH)[None, :]
     values = gl.load(
@@ -725,7 +726,7 @@ def backward_kernel(
     ROWS: gl.constexpr,
     SENTENCES: gl.constexpr,
 ):
-    """Fill the gradients of what was projected, those that `below` gets by way of λ, and the neighbours' states.
+    """Fill the projections' gradients, the gradients that `below` gets by way of λ, and the neighbours' states.
 
     What a row owes its neighbours is left for the next step in `owed`, zero before the scan: a summand for each slice
     of the units, through the recurrent weights, and one by way of λ. There is room for two steps.

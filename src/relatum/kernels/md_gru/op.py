@@ -27,11 +27,11 @@ def md_gru(
     directions: Sequence[Direction],
     spec: CellSpec,
 ) -> Tensor:
-    """The states of every cell in every direction (equations 3 to 6): (B, N, N, D, H).
+    """Return the states of every cell in every direction (equations 3 to 6): (B, N, N, D, H).
 
     `inputs` is X_l, (B, N, N, X); `below` the states of the layer below, (B, N, N, D, H), each direction reading its
-    own, or None for zero; `mask` is (B, N), true where there is a word, which come first. States are zero in cells that
-    have none. Under autocast everything is computed in its type of numbers, sums within a cell in single precision.
+    own, or None for zero; `mask` is (B, N), true where there is a word; words come first. States are zero in cells that
+    have no word. Under autocast everything is computed in its type of numbers, sums within a cell in single precision.
     """
     device = inputs.device.type
     if torch.is_autocast_enabled(device):

@@ -1,6 +1,6 @@
 """The definition: appendix A of the paper, one cell after the other.
 
-Equations are those of the appendix. Two forms that the text leaves open follow the published numbers: the state part of
+The equations are the appendix's. Two forms that the text leaves open follow the published numbers: the state part of
 the candidate has a bias of its own, inside the product with r, and states are zero where there is no word.
 """
 
@@ -33,7 +33,7 @@ def md_gru_reference(
 def _run(
     inputs: Tensor, below: Tensor | None, mask: Tensor, weights: Weights, direction: Direction, spec: CellSpec
 ) -> Tensor:
-    """One direction: (B, N, N, X) to (B, N, N, H)."""
+    """Run one direction: (B, N, N, X) to (B, N, N, H)."""
     n_words = inputs.shape[1]
     width = weights.input.shape[1] // spec.n_parts
     nothing = inputs.new_zeros(inputs.shape[0], width)
@@ -55,7 +55,7 @@ def _run(
 
 
 def md_gru_cell(x: Tensor, previous: Sequence[Tensor], weights: Weights, spec: CellSpec) -> Tensor:
-    """The state of one cell, from its input (B, X) and the states in its slots, (B, H) each."""
+    """Return the state of one cell, from its input (B, X) and the states in its slots, (B, H) each."""
     t_prev = torch.cat(list(previous), -1) if previous else x.new_zeros(len(x), 0)
     n_gates = spec.n_parts - 1
     from_input = torch.stack((x @ weights.input + weights.input_bias).chunk(spec.n_parts, -1))
@@ -75,7 +75,7 @@ def md_gru_cell(x: Tensor, previous: Sequence[Tensor], weights: Weights, spec: C
 
 
 def _shares(gates: Tensor, n_slots: int) -> Sequence[Tensor]:
-    """λ of each slot: they sum to 1 for every hidden unit."""
+    """Return λ of each slot; the λ sum to 1 for every hidden unit."""
     if n_slots < 2:
         return [gates.new_ones(1)] * n_slots
     if n_slots == 2:

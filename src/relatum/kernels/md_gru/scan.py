@@ -22,7 +22,7 @@ from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """What a scan works on, packed: (D, cells, B, …). Gates and candidates are turned from one thing into another."""
+    """The tensors that a scan works on, packed: (D, cells, B, …). Gates and candidates are transformed in place."""
 
     gates: Tensor
     """r, z, λ… and, where reset comes after the projection, v: as projected, then opened, then their gradients."""
@@ -40,17 +40,17 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """What a backward scan is given, the gradient of the states, and what it fills."""
+    """The gradient of the states, which a backward scan is given, and the gradients that it fills."""
 
     states: Tensor
     below: Tensor | None
-    """What the states below are owed by way of λ, and of the candidate where reset comes first."""
+    """The gradient of the states below by way of λ, and by way of the candidate where reset comes first."""
     reset_first: Tensor | None
-    """Added to."""
+    """The gradient of `Buffers.reset_first`, which the scan adds to."""
 
 
 class Steps(Protocol):
-    """How diagonals are computed, in one direction and in the other."""
+    """A way to compute the diagonals, forward and backward."""
 
     def advance(self, buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
         """Turn what was projected into gates and candidates, in place, and fill the states."""
@@ -76,7 +76,7 @@ def scan(
     own = (spec.n_parts - 1) * width  # where the candidate's columns begin
 
     def rows(slots: Sequence[str]) -> Tensor:
-        """The rows of the state's projection that belong to the slots."""
+        """Return the rows of the state's projection that belong to the slots."""
         parts = weights.state.split(width, 1) if spec.slots else ()
         kept = [part for slot, part in zip(spec.slots, parts, strict=True) if slot in slots]
         return torch.cat(kept, 1) if kept else weights.state[:, :0]
@@ -111,7 +111,7 @@ def scan(
 
 
 class _Reorder(torch.autograd.Function):
-    """Cells in another order, a direction each; the gradient is put back by reading instead of by adding up."""
+    """A reordering of cells, with an order per direction; the gradient is put back by reading, not by adding up."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ def _take(table: Tensor, order: Tensor) -> Tensor:
 
 
 class _Scan(torch.autograd.Function):
-    """From projections to states, all packed: (D, cells, B, …)."""
+    """The scan from projections to states, all packed: (D, cells, B, …)."""
 
     @staticmethod
     def forward(

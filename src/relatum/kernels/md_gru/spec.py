@@ -1,4 +1,4 @@
-"""What is computed: the form of the cell, its weights, and the directions in which it runs.
+"""The specification of an MD-GRU: the form of the cell, its weights, and the directions in which it runs.
 
 Letters in this package: B sentences, N words, D directions, X input width, H width of one direction's state, P slots,
 G gates; r, z, λ are the reset, update and lambda gates of appendix A, u and v the input part and the state part of the
@@ -26,8 +26,9 @@ PREDECESSORS: tuple[Predecessor, ...] = get_args(Predecessor)
 class CellSpec:
     """The form of a cell.
 
-    `slots` are the predecessors that have weights and a share in λ, in the order below, up, left; `read` are those
-    whose states are looked at: the state in any other slot is zero, as in the ablations behind the published numbers.
+    `slots` are the predecessors that have weights and a share in λ, in the order below, up, left; `read` are the
+    slots whose states are looked at: the state in any other slot is zero, as in the ablations behind the published
+    numbers.
     `reset` says whether r acts on the states after their projection (the paper's choice) or before it.
     """
 
@@ -44,7 +45,7 @@ class CellSpec:
 
     @property
     def n_lambdas(self) -> int:
-        """Two predecessors share one sigmoid, three or more a softmax; one needs no gate."""
+        """The number of λ gates: two predecessors share one sigmoid, three or more a softmax; one needs no gate."""
         return {0: 0, 1: 0, 2: 1}.get(len(self.slots), len(self.slots))
 
     @property
@@ -53,7 +54,7 @@ class CellSpec:
         return 3 + self.n_lambdas
 
     def width(self, weights: Weights) -> int:
-        """H, as the weights have it."""
+        """Return H, as the weights have it."""
         return weights.input.shape[2] // self.n_parts
 
     @property
@@ -76,5 +77,5 @@ class Weights:
     """(D, parts · H)"""
 
     def __iter__(self) -> Iterator[Tensor]:
-        """In the order of their names above."""
+        """Iterate over the tensors, in the order of the fields above."""
         return iter((self.input, self.input_bias, self.state, self.state_bias))

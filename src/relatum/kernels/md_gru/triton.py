@@ -27,11 +27,11 @@ from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
 from relatum.kernels.md_gru.triton_launch import VALUES, fits, scan_back, scan_forward
 
 _ALIGNED = 8
-"""Rows of cells have a multiple of so many values, without which products are slow."""
+"""The values in the row of a cell are padded to a multiple of this number; otherwise products are slow."""
 
 
 def explain(device: str | None) -> tuple[bool, str]:
-    """Whether the kernels can run, and why or why not."""
+    """Return whether the kernels can run, and why or why not."""
     if importlib.util.find_spec("triton") is None:
         return False, "Triton is not installed; on Linux: pip install triton"
     if os.environ.get("TRITON_INTERPRET") == "1":
@@ -46,7 +46,7 @@ def explain(device: str | None) -> tuple[bool, str]:
 
 
 def find_refusal(width: int, spec: CellSpec, dtype: torch.dtype) -> str | None:
-    """Why the kernels cannot compute states of a width; None where they can."""
+    """Return why the kernels cannot compute states of a width; None if they can."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if fits(width, spec, dtype, device):
         return None
@@ -91,7 +91,7 @@ def md_gru_triton(
 
 
 class _Take(torch.autograd.Function):
-    """Values in another order, each at most once, but for the last; the gradient is put back without adding up."""
+    """A reordering that takes each value at most once, except the last; the gradient is put back without adding up."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, order: Tensor) -> Tensor:
@@ -112,9 +112,9 @@ _take = cast("Callable[[Tensor, Tensor], Tensor]", _Take.apply)
 def _layout(
     text: str, input_width: int, width: int, reads_below: bool, dtype: torch.dtype, device: torch.device
 ) -> tuple[int, Tensor, Tensor]:
-    """How many values a cell has, where its weights are found among the parameters, and what stands for the biases.
+    """Return the number of values of a cell, the places of its weights among the parameters, and the ones for biases.
 
-    The parameters are one after the other and then a zero; behind the weights of a cell are those of the neighbours.
+    The parameters follow each other, and then a zero; behind the weights of a cell are the weights of the neighbours.
     """
     return _find_layout(text, input_width, width, reads_below, dtype, device)
 
@@ -173,15 +173,15 @@ def _find_layout(
 
 
 _V, _U = 5, 6
-"""Which of a unit's values are v and u; before them r, z and up to three λ."""
+"""The places of v and u among a unit's values; before them are r, z and up to three λ."""
 
 
 def _forward(
     cells: Tensor, joined: Tensor, recurrent: Tensor, mask: Tensor, below: int, ones: int, form: str, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """The states of all cells, and what the backward pass wants to know of them.
+    """Return the states of all cells, and the open gates, which the backward pass needs.
 
-    `below` is the column where the states below begin, or −1; `ones` that of the two ones.
+    `below` is the column where the states below begin, or −1; `ones` is the column where the two ones begin.
     """
     shape = Form.from_text(form)
     # One cell more than there are: the kernels read beyond the values of the last.
@@ -214,7 +214,7 @@ def _backward(
     ones: int,
     form: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of the cells and of both weights."""
+    """Return the gradients of the cells and of both weights."""
     shape = Form.from_text(form)
     projected, grad_cells, neighbours = scan_back(
         grad.contiguous(), gates, states, cells, recurrent, mask, below, shape

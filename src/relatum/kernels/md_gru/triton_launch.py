@@ -1,4 +1,4 @@
-"""How a scan is divided among the programs of a GPU, and its kernels started."""
+"""The division of a scan among the programs of a GPU, and the start of its kernels."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ VALUES = 8
 _SHAPES = ((64, (16, 32, 64, 128)), (32, (16,)))
 """Rows of tables that a program treats at once, and the hidden units that it may have then.
 
-The first are what tensor cores like best; the second leave room for the weights of states over 128 wide, in half
+The first shape is what tensor cores like best; the second leaves room for the weights of states over 128 wide, in half
 precision. In float32 these do not fit, and with still fewer rows and units the kernels spill what they should hold.
 """
 _SPLIT_SHAPES = (_SHAPES[0], (32, (8,)))
-"""The same for products that are split, which hold both sides twice: the second for states of 65 to 128 values."""
+"""The shapes for split products, which hold both sides twice; the second is for states of 65 to 128 values."""
 _N_WARPS = 8
-"""Of a program. Rows times units must be at least its threads: else several threads would ask for the same number while
-it is being written, and might see it come at different times."""
+"""The warps of a program. Rows times units must be at least the program's threads: else several threads would ask for
+the same number while it is being written, and might see it come at different times."""
 _FILLED = 4096
-"""Whole numbers of 64 bits that a program fills."""
+"""The number of 64-bit integers that a program fills."""
 _CLEARED = 16
-"""Cells that a program clears, as far as they are outside the tables."""
+"""The number of cells that a program looks at, to clear the ones outside the tables."""
 _SPARE = 2048
 """Bytes of a program's memory that are not ours."""
 
@@ -39,9 +39,9 @@ _SPARE = 2048
 def scan_forward(
     projected: Tensor, cells: Tensor, recurrent: Tensor, mask: Tensor, below: int, form: Form, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """The states, zero outside the tables, and the open gates, undefined there, of no cell without `keep`.
+    """Return the states, zero outside the tables, and the open gates, undefined there (no cells without `keep`).
 
-    `projected` is (cells + 1, D, H · VALUES), and so are the gates; the states are (cells + 1, D, H), not without gaps.
+    `projected` is (cells + 1, D, H · VALUES), and so are the gates; the states are (cells + 1, D, H), not contiguous.
     The states below begin in the column `below` of `cells`, or are zero for −1.
     """
     from relatum.kernels.md_gru.triton_scan import forward_kernel
@@ -95,7 +95,7 @@ def scan_back(
     below: int,
     form: Form,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of what was projected, those of the cells by way of λ, and the states of the neighbours."""
+    """Return the projections' gradients, the cells' gradients by way of λ, and the states of the neighbours."""
     from relatum.kernels.md_gru.triton_scan import backward_kernel
 
     width, n_sides = states.shape[2], len(form.spec.recurrent)
@@ -149,9 +149,9 @@ def scan_back(
 
 
 def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, cooperates: bool) -> tuple[Tensor, Tensor]:
-    """(cells + 1, D, H and what makes it a power of two): states as the kernels want them; and the sentences' lengths.
+    """Return states for the kernels to fill, (cells + 1, D, H padded to a power of two), and the sentences' lengths.
 
-    Where programs wait for each other, all bits of what is to be written are set; the rest is zero, and the last cell.
+    If programs wait for each other, all bits of what is to be written are set. The rest is zero, as is the last cell.
     """
     from relatum.kernels.md_gru.triton_scan import fill_kernel
 
@@ -173,7 +173,7 @@ def _unwritten(projected: Tensor, mask: Tensor, width: int, n_written: int, coop
 
 
 def _clear(values: Tensor, mask: Tensor) -> None:
-    """Set the values of all cells outside the tables to zero; the kernels write those of all others."""
+    """Set the values of all cells outside the tables to zero; the kernels write the values of all other cells."""
     from relatum.kernels.md_gru.triton_scan import clear_kernel
 
     n_bytes = values.shape[1:].numel() * values.dtype.itemsize
@@ -185,9 +185,9 @@ def _clear(values: Tensor, mask: Tensor) -> None:
 
 @lru_cache(maxsize=64)
 def _all_bits(n_set: int, n_directions: int, n_states: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The states of a cell, of which every bit of the first ones is set; the others are zero.
+    """Return the states of a cell, in each direction with every bit of the first `n_set` set and the others zero.
 
-    As whole numbers of 64 bits: so few of them are filled faster than so many states.
+    They are returned as 64-bit integers: these are fewer than the states, and so are filled faster.
     """
     whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     with torch.inference_mode(False):  # it may serve training later
@@ -197,7 +197,7 @@ def _all_bits(n_set: int, n_directions: int, n_states: int, dtype: torch.dtype, 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """See `triton_scan`."""
+    """The division of a scan among programs, see `triton_scan`."""
 
     n_groups: int
     per_group: int
@@ -208,7 +208,7 @@ class _Plan:
     n_programs: int
     resident: bool
     split: bool = False
-    """Whether products in float32 are made of three in TF32, of the upper and the lower bits; which is exact enough."""
+    """True if a product in float32 is made of three in TF32, of the upper and the lower bits, which is exact enough."""
 
     @property
     def cooperates(self) -> bool:
@@ -240,7 +240,7 @@ def _divide(
     units: int,
     split: bool,
 ) -> _Plan | None:
-    """Programs that keep their weights; None where these do not fit, or too few programs could run at once."""
+    """Return a plan of programs that keep their weights; None if these do not fit, or too few could run at once."""
     n_slices, n_directions = -(-width // units), len(form.directions)
     n_groups = gpu.n_processors(device) // (n_slices * n_directions)
     # Programs that wait for each other must all be running, which an interpreter does not do.
@@ -256,19 +256,19 @@ def _divide(
 
 
 def _alone(n_batch: int, n_words: int, width: int, form: Form, dtype: torch.dtype, device: torch.device) -> _Plan:
-    """A program for each sentence and direction, which reads the weights at every step."""
+    """Return a plan with a program for each sentence and direction, which reads the weights at every step."""
     rows, units = _find_shape(width, form.spec, dtype, device) or (_SHAPES[-1][0], _SHAPES[-1][1][0])
     n_tiles = -(-max(1, n_words) // rows)
     return _Plan(n_batch, 1, n_tiles, rows, units, -(-width // units), n_batch * len(form.directions), False)
 
 
 def fits(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether a program's memory holds what it must, with as few rows and hidden units as there may be."""
+    """True if a program's memory holds what it must, with the fewest rows and hidden units that there may be."""
     return device.type != "cuda" or _find_shape(width, spec, dtype, device) is not None
 
 
 def _find_shape(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.device) -> tuple[int, int] | None:
-    """The first rows and the fewest units for them that a program's memory holds."""
+    """Return the first rows, and the fewest units for them, that a program's memory holds; None if there are none."""
     for rows, (units, *_) in _SHAPES:
         if _n_bytes(width, spec, dtype, rows, units) <= gpu.memory(device) - _SPARE:
             return rows, units
@@ -276,9 +276,9 @@ def _find_shape(width: int, spec: CellSpec, dtype: torch.dtype, device: torch.de
 
 
 def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, rows: int, units: int, split: bool = False) -> int:
-    """What a program holds: its weights, and what the rows of a tile owe their neighbours, on its way out.
+    """Return the bytes a program holds: its weights, and what the rows of a tile owe their neighbours, on its way out.
 
-    Products that are split have both sides twice.
+    Split products hold both sides twice.
     """
     n_inner, n_values = len(spec.recurrent) * padded_width(width), VALUES * units
     if split:
@@ -287,7 +287,7 @@ def _n_bytes(width: int, spec: CellSpec, dtype: torch.dtype, rows: int, units: i
 
 
 def _constants(plan: _Plan, form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
-    """What the kernels are compiled for."""
+    """Return the kernels' compile-time constants and launch options."""
     import triton.language as tl
 
     constants = {
@@ -311,7 +311,7 @@ def _is_exact(cells: Tensor) -> bool:
 
 
 def _layer_constants(form: Form, below: int, cells: Tensor, width: int) -> dict[str, Any]:
-    """Those of them that do not depend on how the work is divided."""
+    """Return the kernels' compile-time constants that do not depend on how the work is divided."""
     spec = form.spec
     slots = {slot: number for number, slot in enumerate(spec.slots)}
     return {

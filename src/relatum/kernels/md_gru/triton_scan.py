@@ -24,12 +24,12 @@ import triton
 import triton.language as tl
 
 _SIZES = ("n_batch", "n_words", "n_groups", "per_group", "n_tiles")
-"""They change from batch to batch: a kernel compiled for some of them would be compiled again for others."""
+"""Sizes that change from batch to batch: a kernel compiled for some sizes would be compiled again for others."""
 
 
 @triton.jit
 def _in_table(mask, cell, n_batch, n_words):
-    """Whether cells are in the tables of their sentences."""
+    """Return True for each cell that is in the table of its sentence."""
     n_rows = tl.maximum(n_words, 1)
     sentence = cell // (n_rows * n_rows)
     there = cell < n_batch * n_words * n_words
@@ -42,7 +42,7 @@ def _in_table(mask, cell, n_batch, n_words):
 def fill_kernel(states, unwritten, mask, lengths, n_batch, n_words, WORDS: tl.constexpr, CELLS: tl.constexpr):
     """Fill the states of cells in the tables with `unwritten`, WORDS numbers a cell, and all others with zero.
 
-    There is one cell behind the last. A program has CELLS of them, and one sentence whose words it counts.
+    There is one cell behind the last. A program fills CELLS cells, and counts the words of one sentence.
     """
     program = tl.program_id(0)
     cell = program * CELLS + tl.arange(0, CELLS)
@@ -62,7 +62,7 @@ def fill_kernel(states, unwritten, mask, lengths, n_batch, n_words, WORDS: tl.co
 
 @triton.jit(do_not_specialize=("n_batch", "n_words"))
 def clear_kernel(values, mask, n_batch, n_words, WORDS: tl.constexpr, CELLS: tl.constexpr, BLOCK: tl.constexpr):
-    """Fill the values of cells outside the tables with zero, WORDS numbers a cell; a program has CELLS of them."""
+    """Fill the values of cells outside the tables with zero, WORDS numbers a cell; a program looks at CELLS cells."""
     cell = tl.program_id(0) * CELLS + tl.arange(0, CELLS)
     there = cell < n_batch * n_words * n_words
     cleared = there & (_in_table(mask, cell, n_batch, n_words) == 0)
@@ -113,9 +113,9 @@ def _softmax(a, b, c, FAST: tl.constexpr):
 
 @triton.jit
 def _n_empty(up, left, over, beside):
-    """How many states have not been written yet: they begin as a number that no computation gives, all bits set.
+    """Return more than 0 if any state has not been written yet: unwritten states have all bits set.
 
-    It is not a number, and adding up finds out faster whether there may be one.
+    No computation gives this value. It is a NaN, and adding up finds out faster whether there may be one.
     """
     n = 0
     total = tl.sum(up.to(tl.float32) + left.to(tl.float32)) + tl.sum(over.to(tl.float32) + beside.to(tl.float32))
@@ -135,13 +135,13 @@ def _is_empty(state):
 
 @triton.jit
 def _ask(pointers, here, COOPERATE: tl.constexpr):
-    """What another program may be about to write."""
+    """Load values that, with COOPERATE, another program may be about to write."""
     return tl.load(pointers, here, 0, volatile=True) if COOPERATE else tl.load(pointers, here, 0)
 
 
 @triton.jit
 def _steps(lengths, sentence, n_batch, per_group, SENTENCES: tl.constexpr):
-    """How many anti-diagonals the longest table of a group has."""
+    """Return the number of anti-diagonals of a group's longest table."""
     member = tl.arange(0, SENTENCES)
     here = (member < per_group) & (sentence + member < n_batch)
     return tl.maximum(2 * tl.max(tl.load(lengths + sentence + member, here, 0)) - 1, 0)
@@ -159,9 +159,10 @@ def _rows(
     SOUTH: tl.constexpr,
     EAST: tl.constexpr,
 ):
-    """Of rows of a group: their number i, and the step at which they end; they begin at step i.
+    """Return for each row of a group: its number i, the step at which it ends, and its corner; it begins at step i.
 
-    Then the cell in which a row is at step 0, if it went on before its beginning; every step is a column further.
+    The corner is the cell of the row at step 0, if the row went on before its beginning; every step is a column
+    further.
     """
     own = sentence + slot // n_words
     n = tl.load(lengths + own, (slot < per_group * n_words) & (own < n_batch), 0)
@@ -176,7 +177,7 @@ def _rows(
 def _forward_weights(
     recurrent, first_unit, WIDTH: tl.constexpr, N_SIDES: tl.constexpr, UNITS: tl.constexpr, INNER: tl.constexpr
 ):
-    """(N_SIDES · INNER, UNITS · 8): sides alternate in its rows; columns are in the order of a product."""
+    """Load weights, (N_SIDES · INNER, UNITS · 8): sides alternate in the rows; columns are in a product's order."""
     row = tl.arange(0, N_SIDES * INNER)
     k = row // N_SIDES
     column = tl.arange(0, UNITS * 8)
@@ -190,7 +191,7 @@ def _forward_weights(
 def _backward_weights(
     recurrent, first_unit, WIDTH: tl.constexpr, N_SIDES: tl.constexpr, UNITS: tl.constexpr, INNER: tl.constexpr
 ):
-    """(UNITS · 8, N_SIDES · INNER): one side after the other in its columns."""
+    """Load weights, (UNITS · 8, N_SIDES · INNER): the columns have one side after the other."""
     value = first_unit * 8 + tl.arange(0, UNITS * 8)
     column = tl.arange(0, N_SIDES * INNER)
     k = column % INNER
@@ -200,14 +201,14 @@ def _backward_weights(
 
 @triton.jit
 def _reorder(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
-    """From units with their eight values to the columns of a product, and back."""
+    """Reorder units with their eight values into the columns of a product, and back."""
     swapped = tl.permute(tl.reshape(values, (ROWS, UNITS // 4, 4, 4, 2)), (0, 1, 3, 2, 4))
     return tl.reshape(swapped, (ROWS, UNITS * 8))
 
 
 @triton.jit
 def _split(values, ROWS: tl.constexpr, UNITS: tl.constexpr):
-    """The eight values of each unit, (ROWS, UNITS) each."""
+    """Return the eight values of each unit, (ROWS, UNITS) each."""
     even, odd = tl.split(tl.reshape(values, (ROWS, UNITS, 4, 2)))
     e0, e1 = tl.split(tl.reshape(even, (ROWS, UNITS, 2, 2)))
     o0, o1 = tl.split(tl.reshape(odd, (ROWS, UNITS, 2, 2)))
@@ -228,7 +229,7 @@ def _join(v0, v1, v2, v3, v4, v5, v6, v7, ROWS: tl.constexpr, UNITS: tl.constexp
 
 @triton.jit
 def _share(first, second, third, SLOT: tl.constexpr, N_LAMBDAS: tl.constexpr):
-    """λ of a slot: one slot needs no gate, two share one, three have one each."""
+    """Return λ of a slot: one slot needs no gate, two share one, three have one each."""
     if N_LAMBDAS == 0:
         share = tl.full(first.shape, 1, first.dtype)
     elif N_LAMBDAS == 1:
@@ -422,9 +423,9 @@ def forward_kernel(
 def _sum_of_slices(
     a, a_here, b, b_here, distance, tag, N_SLICES: tl.constexpr, N_SIDES: tl.constexpr, COOPERATE: tl.constexpr
 ):
-    """The sum of what every slice owes on both sides, and where a summand is not there yet.
+    """Return the sum of what every slice owes on both sides, and nonzero marks where a summand is not there yet.
 
-    A number carries the step it was made at in its last two bits: 1, 2 or 3, never that of what it replaces.
+    A number has a tag of its step in the last two bits: 1, 2 or 3, never the tag of the number that it replaces.
     """
     total = tl.zeros(a_here.shape, a.dtype.element_ty)
     late = tl.zeros(a_here.shape, tl.int32)
@@ -469,7 +470,7 @@ def _asked(
     READS_UP: tl.constexpr,
     READS_LEFT: tl.constexpr,
 ):
-    """What a turn of the backward scan reads that does not depend on other turns."""
+    """Load what a turn of the backward scan reads that does not depend on other turns."""
     OF_VALUES: tl.constexpr = N_DIRECTIONS * WIDTH * 8
     OF_STATES: tl.constexpr = N_DIRECTIONS * INNER
     OF_GRAD: tl.constexpr = N_DIRECTIONS * WIDTH
@@ -533,7 +534,7 @@ def backward_kernel(
     TOTAL: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Fill the gradients of what was projected, those that `below` gets by way of λ, and the neighbours' states.
+    """Fill the projections' gradients, the gradients that `below` gets by way of λ, and the neighbours' states.
 
     What a row owes its neighbours is left for the next step in two buffers, each with room for two steps: `owed`
     through the recurrent weights, a summand for each slice of the units, zero before the scan; `direct` by way of λ.

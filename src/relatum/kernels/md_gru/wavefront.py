@@ -14,7 +14,7 @@ from relatum.kernels.md_gru.spec import CellSpec
 
 
 class Wavefront:
-    """See `scan.Steps`."""
+    """The steps of a scan in plain torch, see `scan.Steps`."""
 
     def advance(self, buffers: Buffers, geometry: Geometry, spec: CellSpec) -> None:
         gates, candidate, states, mask = buffers.gates, buffers.candidate, buffers.states, buffers.mask
@@ -70,7 +70,7 @@ class Wavefront:
 
 
 def _previous(diagonal: Diagonal, buffers: Buffers, spec: CellSpec) -> list[Tensor | None]:
-    """The states in the slots of a diagonal's cells."""
+    """Return the states in the slots of a diagonal's cells; None for a slot that is not read or has no state."""
     found: dict[str, Tensor | None] = {"below": None if buffers.below is None else buffers.below[:, diagonal.cells]}
     for slot in spec.recurrent:
         found[slot] = buffers.states[:, diagonal.of(slot)]
@@ -78,12 +78,12 @@ def _previous(diagonal: Diagonal, buffers: Buffers, spec: CellSpec) -> list[Tens
 
 
 def _known(grad: Tensor | None) -> Tensor:
-    """The gradient of a slot that is read, which always has one."""
+    """Return the gradient of a slot that is read; such a slot always has a gradient."""
     assert grad is not None
     return grad
 
 
 def _kept(r: Tensor, previous: Sequence[Tensor | None]) -> Tensor:
-    """What the reset gate leaves of the states that are read."""
+    """Return the states that are read, multiplied by the reset gate."""
     parts = [r * state for state in previous if state is not None]
     return torch.cat(parts, -1) if parts else r[..., :0]

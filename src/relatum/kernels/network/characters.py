@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from relatum.kernels.network.cpu import Holder, address_of, call
 
 _LANES = 16
-"""Gates are padded to a multiple of so many, which is one of the lanes of any vector."""
+"""Gates are padded to a multiple of this number, which is itself a multiple of the lanes of any vector."""
 
 
 class PackedCharacters(Holder):
@@ -32,15 +32,16 @@ class PackedCharacters(Holder):
         self._projected, self._recurrent = self.hold(torch.stack(projected)), self.hold(torch.stack(recurrent))
 
     def _spread(self, gates: Tensor) -> Tensor:
-        """Every gate with room for whole vectors."""
+        """Pad every gate to whole vectors."""
         return pad(gates.unflatten(1, (4, -1)), (0, self._padded - self.width)).flatten(1)
 
     def read(
         self, characters: NDArray[np.int64], lengths: NDArray[np.int64], table: Tensor | None = None, first: int = 0
     ) -> Tensor:
-        """(words, 2 · width): the last states of both directions, of words one after the other, none without any.
+        """Return a table, (rows, 2 · width), with the last states of both directions for each word.
 
-        They are written to the rows of a table, from the first one given; of a new one where none is given.
+        The characters of the words follow each other; a word without characters gets zeros. The states are written to
+        the rows of `table` from row `first`, or to a new table if `table` is None.
         """
         if table is None:
             table = torch.empty(len(lengths), 2 * self.width)
@@ -66,7 +67,7 @@ class PackedCharacters(Holder):
 
 
 class _CharactersJob(ctypes.Structure):
-    """As in `native/characters.h`."""
+    """The structure `CharactersJob` of `native/characters.h`."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("characters", "lengths", "projected", "recurrent", "vectors")),

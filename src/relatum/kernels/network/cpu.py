@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 SOURCE = NETWORK
 
 TABLE_DTYPES = (torch.float32, torch.bfloat16)
-"""The types of numbers of tables, as the code counts them."""
+"""The dtypes of tables; compiled code knows a dtype by its index here."""
 
 Made = TypeVar("Made")
 
 
 def is_wanted(values: Tensor) -> bool:
-    """Whether compiled code computes what is made of these: on a CPU, without gradients, where it can run."""
+    """True if compiled code is to compute with these values: on a CPU, without gradients, if it may and can run."""
     if torch.is_grad_enabled() or not values.is_cpu or torch.compiler.is_compiling():
         return False
     return allows_compiled() and is_available()
@@ -47,7 +47,7 @@ def is_wanted(values: Tensor) -> bool:
 
 @cache
 def is_available(source: Source = SOURCE) -> bool:
-    """Whether the code can run here; says so where it could and cannot be made after all. The first time it is made."""
+    """True if the compiled library is usable. Compiles it on first call and warns if that fails."""
     if not can_load(source)[0]:
         return False
     try:
@@ -60,7 +60,7 @@ def is_available(source: Source = SOURCE) -> bool:
 
 @cache
 def library(source: Source = SOURCE) -> ctypes.CDLL:
-    """The code, made first where that has not been done."""
+    """Return the compiled library; compile it first if that has not been done."""
     loaded = load(source, READING if source == SOURCE else ())
     if not loaded.relatum_network_allowed():
         raise CompileError(f"{source.main} cannot run: the system does not let this process use the CPU's matrix unit")
@@ -73,7 +73,7 @@ def library(source: Source = SOURCE) -> ctypes.CDLL:
 
 
 def call(function: str, job: ctypes.Structure) -> None:
-    """Do a job, whatever its kind."""
+    """Run a compiled function on its job; raise an error if it fails."""
     failure = getattr(library(), function)(ctypes.byref(job))
     if failure == 2:
         raise RelatumError(f"{function} was given what does not fit, or the number of something that there is not")
@@ -82,9 +82,9 @@ def call(function: str, job: ctypes.Structure) -> None:
 
 
 class Packing(Generic[Made]):
-    """What was made of the weights of a module, for as long as they stay the same.
+    """A cache of what was made of a module's weights, for as long as the weights stay the same.
 
-    They are seen to change where they are moved or replaced, or written to in a way that autograd knows of.
+    A change is noticed if weights are moved or replaced, or written to in a way that autograd knows of.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Packing(Generic[Made]):
         return type(self), ()  # a copy is of other weights
 
     def find(self, module: nn.Module, make: Callable[[], Made]) -> Made:
-        """What `make` makes of the module; it is kept where torch counts the changes of all weights."""
+        """Return what `make` makes of the module; cached if torch counts the changes of all weights."""
         kept = self._kept
         if kept is None or not kept[0].are_same(module):
             weights, made = _Weights(module), make()
@@ -105,7 +105,7 @@ class Packing(Generic[Made]):
 
 
 class _Weights:
-    """Those of a module and of all within it: where they are looked up, where they lie, and how often they changed."""
+    """The weights of a module and its submodules: where to look them up, their addresses, and counts of changes."""
 
     def __init__(self, module: nn.Module) -> None:
         inner = list(module.modules())
@@ -136,9 +136,9 @@ _n_writes: Callable[[Tensor], int] = attrgetter("_version")
 
 
 def states_of(weights: Sequence[Tensor]) -> tuple[list[int], list[int]] | None:
-    """Where weights lie, and how often they were written to; None where that is not known of all.
+    """Return the addresses of weights and how often each was written to; None if that is not known of every weight.
 
-    Nobody counts the changes of one that was made in inference mode.
+    Nobody counts the changes of a tensor that was made in inference mode.
     """
     try:
         return list(map(Tensor.data_ptr, weights)), list(map(_n_writes, weights))
@@ -147,18 +147,18 @@ def states_of(weights: Sequence[Tensor]) -> tuple[list[int], list[int]] | None:
 
 
 class Holder:
-    """Keeps alive what structures point to."""
+    """An owner of the tensors that structures point to, which keeps them alive."""
 
     def __init__(self) -> None:
         self._held: list[Tensor] = []
 
     def hold(self, values: Tensor) -> int:
-        """The address of values, which live as long as this does."""
+        """Return the address of values, and keep the values alive as long as this object."""
         self._held.append(values.detach().contiguous())
         return self._held[-1].data_ptr()
 
     def pack(self, weight: Tensor) -> int:
-        """The address of weights, (outputs, inputs), in float32 and in order."""
+        """Pack weights, (outputs, inputs), in float32 and in the order in which they are read; return their address."""
         weight = weight.detach().float().contiguous()
         packed = torch.empty(library().relatum_dense_packed_bytes(*weight.shape[::-1]), dtype=torch.uint8)
         library().relatum_dense_pack(weight.data_ptr(), weight.shape[1], weight.shape[0], packed.data_ptr())
@@ -168,7 +168,7 @@ class Holder:
         return Dense(self.pack(weight), self.hold(bias.float()), weight.shape[1], weight.shape[0])
 
     def split_dense(self, weight: Tensor, bias: Tensor) -> Dense:
-        """A layer whose products are made of several in bfloat16, see `kernels/linear`."""
+        """Return a layer whose products are each made of several products in bfloat16, see `kernels/linear`."""
         tiles = self.hold(pack(weight.detach().float()).tiles)
         return Dense(tiles, self.hold(bias.float()), weight.shape[1], weight.shape[0])
 
@@ -178,15 +178,15 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How many words the sentences of a batch have."""
+    """The numbers of words in the sentences of a batch."""
 
     lengths: NDArray[np.int32]
     n_words: int
-    """For how many there is room."""
+    """The number of words that there is room for in each sentence."""
     is_ragged: bool
-    """Whether any sentence has fewer."""
+    """True if any sentence has fewer than `n_words` words."""
     address: int
-    """Of the lengths."""
+    """The address of the lengths."""
 
     @classmethod
     def of(cls, mask: Tensor) -> Words:
@@ -195,15 +195,15 @@ class Words:
         return cls(lengths, n_words, min(lengths.tolist(), default=0) < n_words, address_of(lengths))
 
     def shape(self, n_axes: int, width: int) -> tuple[int, ...]:
-        """That of a vector of each word, or with two axes of each cell."""
+        """Return the shape of a tensor with a vector for each word, or with two axes for each cell."""
         return (len(self.lengths), *[self.n_words] * n_axes, width)
 
     def make(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-        """Room that is zero where there is no word."""
+        """Allocate a tensor that is zero where there is no word."""
         return torch.zeros(shape, dtype=dtype) if self.is_ragged else torch.empty(shape, dtype=dtype)
 
 
 def address_of(values: NDArray[Any]) -> int:
-    """Where the values of an array lie; the array's own way to say so takes several times as long."""
+    """Return the address of an array's values; the array's own way to tell it takes several times as long."""
     address: int = values.__array_interface__["data"][0]
     return address

@@ -12,7 +12,7 @@ from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call, libra
 
 
 class PackedPairing(Holder):
-    """The weights of both steps, (table width, 2 · width) and (table width, table width + maps), put in order."""
+    """The packed weights of both steps: (table width, 2 · width) and (table width, table width + maps)."""
 
     def __init__(self, first: Tensor, first_bias: Tensor, second: Tensor, second_bias: Tensor) -> None:
         super().__init__()
@@ -28,9 +28,10 @@ class PackedPairing(Holder):
         self._second, self._second_bias = self.hold(packed), self.hold(second_bias.float())
 
     def pair(self, sequence: Tensor, maps: Tensor, mask: Tensor) -> Tensor:
-        """(batch, words, words, table width), zero where there is no word.
+        """Return the table, (batch, words, words, table width), zero where there is no word.
 
-        In bfloat16 the pairs and the maps are rounded before the second step, and the words are not before the first.
+        In bfloat16 the pairs and the maps are rounded before the second step; the words are not rounded before the
+        first step.
         """
         sequence, maps = sequence.detach().float().contiguous(), maps.detach().to(self.dtype).contiguous()
         words = Words.of(mask)
@@ -43,7 +44,7 @@ class PackedPairing(Holder):
         return table
 
     def weights_job(self) -> PairingJob:
-        """What `relatum_pairing` is asked for, but for what depends on the batch."""
+        """Return a job for `relatum_pairing` with the weights, but without what depends on the batch."""
         return PairingJob(
             first=self._first,
             second=self._second,
@@ -56,7 +57,7 @@ class PackedPairing(Holder):
 
 
 class PairingJob(ctypes.Structure):
-    """As in `native/pairing.h`."""
+    """The structure `PairingJob` of `native/pairing.h`."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("sequence", "lengths", "maps")),

@@ -12,12 +12,12 @@ from relatum.kernels.linear.structures import Dense, Norm
 from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call
 
 MOST_HEADS = 64
-"""The most attention heads that it can have."""
+"""The most attention heads that a layer can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceWeights:
-    """Those of a layer; linear layers and norms as pairs of weight and bias."""
+    """The weights of a layer; linear layers and norms are pairs of weight and bias."""
 
     guide: Tensor
     """(attention heads, table width)"""
@@ -30,7 +30,7 @@ class SequenceWeights:
 
 
 class PackedSequenceLayer(Holder):
-    """The weights of a layer, put in order."""
+    """The packed weights of a layer."""
 
     def __init__(self, weights: SequenceWeights, epsilons: tuple[float, float], activates: bool) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class PackedSequenceLayer(Holder):
         self._activates = activates
 
     def read(self, sequence: Tensor, table: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The next sequence, and attention, (batch, heads, words, words); zero where there is no word."""
+        """Return the next sequence, and attention, (batch, heads, words, words); both zero where there is no word."""
         sequence, table = sequence.detach().contiguous(), table.detach().contiguous()
         words = Words.of(mask)
         result = words.make(sequence.shape)
@@ -61,9 +61,9 @@ class PackedSequenceLayer(Holder):
         return result, attention
 
     def weights_job(self, dtype: int, splits: bool = False) -> SequenceJob:
-        """What `relatum_sequence` is asked for with a table of a type, but for what depends on the batch.
+        """Return a job for `relatum_sequence` and a table of a dtype, but without what depends on the batch.
 
-        With `splits`, products are made of several in bfloat16, see `kernels/linear`.
+        With `splits`, each product is made of several products in bfloat16, see `kernels/linear`.
         """
         if splits and not self._split:
             self._split = {name: self.split_dense(*one) for name, one in self._weights.items()}
@@ -82,7 +82,7 @@ class PackedSequenceLayer(Holder):
 
 
 class SequenceJob(ctypes.Structure):
-    """As in `native/sequence.h`."""
+    """The structure `SequenceJob` of `native/sequence.h`."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("sequence", "table", "lengths", "guide")),

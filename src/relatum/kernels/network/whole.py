@@ -23,13 +23,13 @@ from relatum.kernels.network.pairing import PackedPairing
 from relatum.kernels.network.sequence import PackedSequenceLayer
 
 Part = tuple[Tensor, Tensor | None]
-"""Vectors of words: (batch, words, width), or (rows, width) and which row is a word's, (batch, words)."""
+"""Vectors of words: (batch, words, width), or (rows, width) and the row of each word, (batch, words)."""
 _MOST_PARTS = 3
 _ALIGNMENT = 64
 
 
 class State(NamedTuple):
-    """What comes out of a layer; zero where there is no word."""
+    """The output of a layer; zero where there is no word."""
 
     sequence: Tensor
     table: Tensor
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What comes out of the network; zero where there is no word."""
+    """The output of the network; zero where there is no word."""
 
     of_words: Tensor
     of_cells: Tensor | None
@@ -49,7 +49,7 @@ class PreparedScores(NamedTuple):
 
     scores: Scores
     run: Callable[[], None]
-    """Computes them; before, anything may be in their place."""
+    """Computes the scores; before, the tensors may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,17 @@ class PackedLayer:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What stands before and behind the layers; weight and bias of each."""
+    """The linear layers before and after the table-sequence layers; weight and bias of each."""
 
     projection: tuple[Tensor, Tensor]
     entity_scorer: tuple[Tensor, Tensor]
     relation_scorer: tuple[Tensor, Tensor] | None
     on_diagonal: bool
-    """Entities are scored on the diagonal of the table, not in the sequence."""
+    """True if entities are scored on the diagonal of the table, not in the sequence."""
 
 
 class PackedNetwork(Holder):
-    """A network whose weights were put in order; of the MD-GRU they are read as they lie.
+    """A network with packed weights; the weights of the MD-GRU are not packed but read as they lie.
 
     The layers are gone through `n_rounds` times; without `reads_sequence`, all tables are made of the first sequence.
     """
@@ -117,16 +117,16 @@ class PackedNetwork(Holder):
         )
 
     def read(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> Scores:
-        """The scores of tags; see `prepare`."""
+        """Return the scores of tags; see `prepare`."""
         prepared = self.prepare(parts, maps, mask, keep)
         prepared.run()
         return prepared.scores
 
     def prepare(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> PreparedScores:
-        """A reading of what is known of words, side by side, and of the maps between them, with room for its results.
+        """Prepare the scoring of words, from their vectors side by side and the maps between words; allocate results.
 
-        With `keep` there is also what comes out of each layer, of every round. All values that are given are float32;
-        those without gaps are not read before the scores are computed.
+        With `keep` the results include the output of each layer in every round. All values that are given are float32;
+        contiguous values are not read before the scores are computed.
         """
         words = Words.of(mask)
         maps, parts = maps.contiguous(), [(values.contiguous(), rows) for values, rows in parts]
@@ -170,7 +170,7 @@ _SCANNER = CpuScanner()
 
 
 def _give_room(job: ctypes.Structure, sizes: Mapping[str, int]) -> Tensor:
-    """Memory for fields of a job, of so many bytes each, which must live until it is done."""
+    """Allocate memory for fields of a job, given the bytes of each; it must live until the job is done."""
     room = torch.empty(sum(sizes.values()) + len(sizes) * _ALIGNMENT, dtype=torch.uint8)
     start = room.data_ptr()
     for name, size in sizes.items():
@@ -180,7 +180,7 @@ def _give_room(job: ctypes.Structure, sizes: Mapping[str, int]) -> Tensor:
 
 
 def _scan_job(layer: PackedLayer) -> CpuJob:
-    """What the MD-GRU of a layer asks for, but for the tables."""
+    """Return the job of a layer's MD-GRU, but without the tables."""
     weights = Weights(*(part.detach() for part in layer.scan))
     below = weights.input.new_empty(1, len(layer.form.directions), layer.form.spec.width(weights))
     inputs, tables = below.new_empty(1, weights.input.shape[1]), torch.zeros(1, 3, dtype=torch.int32)
@@ -189,13 +189,13 @@ def _scan_job(layer: PackedLayer) -> CpuJob:
 
 
 class _Layer(ctypes.Structure):
-    """As `NetworkLayer` in `native/network.h`."""
+    """The structure `NetworkLayer` of `native/network.h`."""
 
     _fields_ = (("pairing", ctypes.c_void_p), ("scan", ctypes.c_void_p), ("sequence", ctypes.c_void_p))
 
 
 class _Part(ctypes.Structure):
-    """As `NetworkPart` in `native/network.h`."""
+    """The structure `NetworkPart` of `native/network.h`."""
 
     _fields_ = (
         ("values", ctypes.c_void_p),
@@ -206,7 +206,7 @@ class _Part(ctypes.Structure):
 
 
 class _NetworkJob(ctypes.Structure):
-    """As in `native/network.h`."""
+    """The structure `NetworkJob` of `native/network.h`."""
 
     _fields_ = (
         ("parts", _Part * _MOST_PARTS),
