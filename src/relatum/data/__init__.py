@@ -1,4 +1,4 @@
-"""Annotated data: formats, splitting, conversion, and what is in it."""
+"""Annotated data: formats, splitting, conversion and inspection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from relatum.types import Document
 
 
 def load_documents(path: str | Path, format: str | None = None) -> list[Document]:
-    """All documents of a file or folder; its format is guessed where none is named.
+    """Load all documents of a file or folder; the format is guessed if none is named.
 
     Raises `DataError`, which carries every bad record with its place, if there is any.
     """

@@ -15,12 +15,12 @@ from relatum.errors import RelatumError, naming_file
 
 _SUFFIX = ".partial"
 _DRAFT = re.compile(r"\..+\.partial|\.tmp\w{6}")
-"""Names of drafts: ours, and those in which safetensors writes before it renames them to ours."""
+"""Names of drafts: ours, and the names of files that safetensors writes before it renames them to ours."""
 
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and vanishes otherwise."""
+    """Yield a temporary path beside `path` that replaces it when the block ends well, and is removed otherwise."""
     old = _mode(path)
     if old is not None and not stat.S_ISREG(old):
         what = "a folder" if stat.S_ISDIR(old) else "neither a file nor a folder"
@@ -42,7 +42,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `path` when the block ends well; `path` must be new or empty."""
+    """Yield a temporary folder that becomes `path` when the block ends well; `path` must be new or empty."""
     old = _mode(path)
     if old is not None and (not stat.S_ISDIR(old) or any(path.iterdir())):
         what = "is a folder that is not empty" if stat.S_ISDIR(old) else "is a file"
@@ -68,7 +68,7 @@ def is_draft(path: Path) -> bool:
 
 
 def remove_drafts(*folders: Path) -> None:
-    """Remove what killed processes left half-written in the folders; nobody else may be writing there."""
+    """Remove the drafts that killed processes left in the folders; nobody else may be writing there."""
     for folder in folders:
         for path in [*folder.iterdir()] if folder.is_dir() else ():
             if is_draft(path):
@@ -76,7 +76,10 @@ def remove_drafts(*folders: Path) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """What is at the path, None for nothing; a path that leads nowhere, such as a link to itself, is an error."""
+    """Return the mode of a file or folder, None if there is none.
+
+    A path that leads nowhere, such as a link to itself, is an error.
+    """
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -84,7 +87,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _prefix(path: Path) -> str:
-    """The beginning of a hidden name beside the path; names have at most 255 bytes."""
+    """Return the beginning of a hidden file name for a draft, cut short as names have at most 255 bytes."""
     return f".{path.name[:50]}."
 
 

@@ -1,6 +1,6 @@
 """Sentences gathered into batches, so that little of a batch is padding and none grows too large.
 
-The cost of a batch is that of its tables: as many cells as it has sentences, times the square of the longest.
+The cost of a batch is the number of its table cells: its sentences times the square of the longest one's length.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 POOL = 32
-"""How many batches' worth of shuffled sentences are sorted by length together.
+"""The number of batches' worth of shuffled sentences that are sorted by length together.
 
-More leave less padding, fewer more chance in which sentences meet.
+A larger pool leaves less padding; a smaller one leaves more to chance which sentences share a batch.
 """
 
 
 def make_batches(
     lengths: Sequence[int], batch_size: int, max_cells: int, *, bucketing: bool, rng: Random | None
 ) -> list[list[int]]:
-    """The indices of the lengths, each in one batch.
+    """Group the indices of `lengths` into batches, each index in one batch.
 
     A batch has at most `batch_size` members and `max_cells` cells; a sentence that is over the limit by itself is a
     batch of its own. Without `rng` the order is fixed, longest first, so that memory runs out at once or not at all;
     `bucketing` then changes nothing. With `rng`, the sentences are shuffled and cut into batches; with `bucketing` too,
-    those of like length within a pool share a batch, and the batches are shuffled.
+    sentences of like length within a pool share a batch, and the batches are shuffled.
     """
     if batch_size < 1 or max_cells < 1:
         raise ValueError(f"batch_size and max_cells must be at least 1, got {batch_size} and {max_cells}")
@@ -42,7 +42,7 @@ def make_batches(
 
 
 def padding_share(lengths: Sequence[int], batches: Iterable[Sequence[int]]) -> float:
-    """The share of the batches' table cells that are padding."""
+    """Return the share of the batches' table cells that are padding."""
     real = total = 0
     for batch in batches:
         widths = [lengths[index] for index in batch]
@@ -52,7 +52,7 @@ def padding_share(lengths: Sequence[int], batches: Iterable[Sequence[int]]) -> f
 
 
 def _longest_first(indices: Iterable[int], lengths: Sequence[int]) -> list[int]:
-    """Sorted by length; those of the same length stay in the order in which they were."""
+    """Sort indices by length, the longest first; indices of equal length keep their order."""
     return sorted(indices, key=lambda index: -lengths[index])
 
 

@@ -8,12 +8,12 @@ from relatum.types import Context, Sentence, Span
 
 
 def find_context(words: Sequence[str], sentences: Sequence[Span], n: int) -> list[Context]:
-    """For each sentence of a text, given as a range of all its words, at most n words on each side."""
+    """Return at most n words on each side of each sentence of a text; sentences are ranges of all its words."""
     return [Context(tuple(words[max(0, start - n) : start]), tuple(words[end : end + n])) for start, end in sentences]
 
 
 def around_window(sentence: Sentence, window: Span, n: int) -> Context:
-    """At most n words on each side of a window: those of its sentence that are beside it, then those around that."""
+    """Return at most n words on each side of a window: first words of its sentence, then words around the sentence."""
     if window == (0, len(sentence)):
         return sentence.around.nearest(n)
     before, after = sentence.around

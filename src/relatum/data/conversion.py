@@ -17,12 +17,12 @@ from relatum.schema import SchemaBuilder
 from relatum.types import Document
 
 Watch = Callable[[Iterable[Document], str], Iterable[Document]]
-"""Looks on while documents pass, under the name of their part: for progress bars."""
+"""A function that passes documents on and watches them, given the name of their part: for progress bars."""
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What a conversion wrote: documents by part, the files or the folder, and all there is to say about it."""
+    """The result of a conversion: documents by part, the files or the folder written, and all problems and remarks."""
 
     documents: dict[str, int]
     written: tuple[Path, ...]
@@ -30,7 +30,7 @@ class Converted:
 
 
 def target_format(path: Path, name: str | None, many: bool) -> Format:
-    """The format to write: the one named, or the one that the target's suffix can only mean."""
+    """Return the format to write: the format named, our own for .jsonl, or the only format with the target's suffix."""
     if name:
         return get_format(name)
     if not many and path.suffix:

@@ -20,7 +20,7 @@ from relatum.types import Document
 _ORDER = ("train", "dev", "valid", "test")
 _LABELS = "a file of labels"
 _SHOWN = 20
-"""How many keys of a record, or files of a folder, an error message names."""
+"""The most keys of a record, or files of a folder, that an error message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The parts of a corpus, train, dev and test first, the files of its folder that are none, and its labels."""
+    """The parts of a corpus (train, dev and test first), the files of its folder that are no parts, and its labels."""
 
     path: Path
     parts: tuple[Part, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     schema: Schema | None = None
-    """What a file of labels beside the data says, where there is one."""
+    """The schema in a file of labels beside the data, if there is one."""
 
     @property
     def format_names(self) -> str:
@@ -51,7 +51,7 @@ class Corpus:
 
 
 def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
-    """Find the parts of a corpus; formats are guessed from the content where none is named."""
+    """Find the parts of a corpus; formats are guessed from the content if none is named."""
     format = get_format(format_name) if format_name else None
     if not path.exists():
         raise RelatumError(f"{path}: no such file or folder")
@@ -92,7 +92,7 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
 
 
 def read_documents(path: Path, format_name: str | None, problems: Problems) -> Iterator[Document]:
-    """All documents of a corpus, part after part."""
+    """Yield all documents of a corpus, part after part."""
     for part in open_corpus(path, format_name).parts:
         yield from part.read(problems)
 
@@ -108,7 +108,7 @@ def _guess_file(path: Path) -> Format:
 
 
 def _unknown_keys(path: Path) -> str | None:
-    """The keys of JSON records that no format has, and the formats that come nearest; None if the file is not JSON."""
+    """Describe JSON records in no known format by their keys and the nearest formats; None if the file is not JSON."""
     record = next((one for one in first_records(path) if isinstance(one, dict)), None)
     if record is None:
         unread = "in no format that can be guessed (none of its first records is a JSON object that can be read)"
@@ -120,7 +120,7 @@ def _unknown_keys(path: Path) -> str | None:
 
 
 def _subfolders(path: Path, format: Format) -> list[Part]:
-    """The splits of a folder format that has one subfolder a split and no data beside them."""
+    """Return the splits of a folder that has one subfolder per split and no data beside them."""
     folders = [child for child in path.iterdir() if child.is_dir() and child.name in _ORDER]
     beside = [child for child in path.iterdir() if child.name not in _ORDER and format.recognise(child)]
     if beside or any(file.suffix == ".txt" for file in path.iterdir()):
@@ -129,7 +129,7 @@ def _subfolders(path: Path, format: Format) -> list[Part]:
 
 
 def _readable(name: str) -> str:
-    """A file's name as text: bytes that are not UTF-8 are spelt out."""
+    """Return a file's name as text, with bytes that are not UTF-8 spelt out."""
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
@@ -138,7 +138,7 @@ def _place(part: Part) -> tuple[int, str]:
 
 
 def _purpose(path: Path) -> str | None:
-    """What a JSON file is that goes with a corpus without being one."""
+    """Describe a JSON file that goes with a corpus without being data, such as a file of labels; else None."""
     if path.suffix != ".json":
         return None
     try:

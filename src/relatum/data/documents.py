@@ -1,4 +1,4 @@
-"""Between documents, which count characters, and sentences of words, which count words."""
+"""Conversion between documents, whose spans count characters, and sentences, whose spans count words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relatum.data.context import find_context
 from relatum.types import Annotation, Context, Document, Entity, Example, Relation, Sentence, Span
 
 _span = partial(tuple.__new__, Span)
-"""Makes a span of a pair that is known to be good, at no more than the cost of a tuple."""
+"""Make a span from a pair that is known to be valid, at no more than the cost of a tuple."""
 
 
 def from_words(
@@ -23,7 +23,7 @@ def from_words(
     clusters: Iterable[Sequence[Span]] = (),
     metadata: Mapping[str, object] | None = None,
 ) -> Document:
-    """A document from sentences of words; the annotation and the clusters count words from the document's start."""
+    """Make a document from sentences of words; annotation and clusters count words from the document's start."""
     text, words, ranges = join_words(sentences)
 
     def characters(span: Span) -> Span:
@@ -41,7 +41,7 @@ def from_words(
 
 
 def join_words(sentences: Sequence[Sequence[str]]) -> tuple[str, tuple[Span, ...], tuple[Span, ...]]:
-    """The text that words make when joined, each word's characters, and each sentence's range of words.
+    """Return the text that words make when joined, each word's span in it, and each sentence's range of words.
 
     A sentence without words leaves no trace.
     """
@@ -61,14 +61,14 @@ def join_words(sentences: Sequence[Sequence[str]]) -> tuple[str, tuple[Span, ...
 
 
 def split_parts(document: Document) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """The words and the sentences of a document that has been split."""
+    """Return the words and the sentences of a document that has been split."""
     if document.words is None or document.sentences is None:
         raise ValueError(f"document {document.id!r} has not been split into words and sentences")
     return document.words, document.sentences
 
 
 def is_joined(document: Document) -> bool:
-    """Whether the text is just the words joined, so that the words alone say everything."""
+    """True if the text is just the words joined, so that the words alone say everything."""
     if document.words is None or document.sentences is None:
         return False
     words = [document.text[start:end] for start, end in document.words]
@@ -77,7 +77,7 @@ def is_joined(document: Document) -> bool:
 
 
 def map_spans(annotation: Annotation, move: Callable[[Span], Span]) -> Annotation:
-    """The same annotation with every span moved."""
+    """Return the annotation with every span moved."""
     done: dict[int, Entity] = {}
 
     def moved(entity: Entity) -> Entity:
@@ -95,7 +95,7 @@ def map_spans(annotation: Annotation, move: Callable[[Span], Span]) -> Annotatio
 
 
 class Names:
-    """Gives every entity of an annotation an id of its own: the one it has, or a new one."""
+    """Unique ids for the entities of an annotation: an entity's own id, or a new one."""
 
     def __init__(self, entities: Sequence[Entity], prefix: str = "T") -> None:
         self.all: list[str] = []
@@ -115,14 +115,14 @@ class Names:
         self._by_id = dict(zip(self.all, entities, strict=True))
 
     def of(self, entity: Entity) -> str:
-        """The id of the entity itself where it is among them, else of the first that is equal to it."""
+        """Return the id of the entity itself if it is among them, else the id of the first entity equal to it."""
         if entity.id is not None and self._by_id.get(entity.id) == entity:
             return entity.id
         return self._by_value[entity]
 
 
 class WordIndex:
-    """Finds the words under a span of characters. It takes no memory, so that long documents can have several."""
+    """A search for the words under a span of characters. It takes no memory, so long documents can have several."""
 
     def __init__(self, words: Sequence[Span]) -> None:
         self._words = words
@@ -132,7 +132,7 @@ class WordIndex:
         return self._find(span) is not None
 
     def exact(self, span: Span) -> Span:
-        """The words under a span that begins and ends with a word."""
+        """Return the words under a span that begins and ends with a word."""
         found = self._find(span)
         if found is None:
             raise ValueError(f"characters [{span.start}, {span.end}) do not begin and end with a word")
@@ -147,25 +147,25 @@ class WordIndex:
         return None
 
     def touching(self, span: Span) -> Span | None:
-        """The words that share a character with the span; None where it lies between words."""
+        """Return the words that share a character with the span; None if the span lies between words."""
         first = bisect_right(self._words, span.start, key=itemgetter(1))
         last = bisect_left(self._words, span.end, key=itemgetter(0))
         return Span(first, last) if first < last else None
 
 
 def word_annotation(document: Document) -> Annotation:
-    """The annotation in words counted from the document's start; the document must be split and aligned."""
+    """Return the annotation in words counted from the document's start; the document must be split and aligned."""
     return map_spans(document.annotation, WordIndex(split_parts(document)[0]).exact)
 
 
 def word_clusters(document: Document) -> list[list[Span]]:
-    """The clusters in words counted from the document's start."""
+    """Return the clusters in words counted from the document's start."""
     index = WordIndex(split_parts(document)[0])
     return [[index.exact(span) for span in cluster] for cluster in document.clusters]
 
 
 def sentence_ids_of(document: Document) -> list[str]:
-    """What each sentence is called when it stands alone: as its document, with a number where there are several."""
+    """Return an id for each sentence: the document's id, with a number added if there are several sentences."""
     _, sentences = split_parts(document)
     if len(sentences) == 1:
         return [document.id]
@@ -173,12 +173,12 @@ def sentence_ids_of(document: Document) -> list[str]:
 
 
 def to_examples(document: Document, context: int = 0, full: Annotation | None = None) -> list[Example]:
-    """The document's sentences as a list; see `iter_examples`."""
+    """Return the document's sentences as a list; see `iter_examples`."""
     return list(iter_examples(document, context, full))
 
 
 def iter_examples(document: Document, context: int = 0, full: Annotation | None = None) -> Iterator[Example]:
-    """The document's sentences, each with its annotation in its own words, and so many words around it.
+    """Yield the document's sentences, each annotated in its own words, with at most `context` words on each side.
 
     The document must be split and aligned, and no entity or relation may reach beyond its sentence
     (`relatum.data.fitting` sees to both). `full` is all that was annotated, if the document has less; each entity and
@@ -226,7 +226,7 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
 
 
 def _difference(full: Annotation, kept: Annotation) -> Annotation:
-    """The entities and relations of `full` that are not in `kept`."""
+    """Return the entities and relations of `full` that are not in `kept`."""
     entities, relations = set(kept.entities), set(kept.relations)
     return Annotation(
         tuple(dict.fromkeys(entity for entity in full.entities if entity not in entities)),
@@ -252,7 +252,7 @@ def join_examples(examples: Sequence[Example], annotations: Sequence[Annotation]
 
 
 def _joined_ranges(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
-    """Ranges of examples: all of a text where gold reaches beyond a sentence, else one at a time."""
+    """Yield ranges of examples: a whole text if its gold reaches beyond a sentence, else single examples."""
     for first, last in _texts(examples):
         if any(_end(example.full_gold) > len(example.sentence) for example in examples[first:last]):
             yield first, last
@@ -261,7 +261,7 @@ def _joined_ranges(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
 
 
 def _texts(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
-    """The range of examples that are the sentences of each text, by their ids (`sentence_ids_of`)."""
+    """Yield for each text the range of examples that are its sentences, judged by their ids (`sentence_ids_of`)."""
     first = 0
     for number, example in enumerate(examples):
         name, mark, place = example.id.rpartition("#")
@@ -274,13 +274,13 @@ def _texts(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
 
 
 def _end(annotation: Annotation) -> int:
-    """The greatest end of all spans."""
+    """Return the greatest end of all spans."""
     mentions = chain(annotation.entities, *((one.head, one.tail) for one in annotation.relations))
     return max((mention.span.end for mention in mentions), default=0)
 
 
 def _join(annotations: Sequence[Annotation], sentences: Sequence[Sequence[str]]) -> Annotation:
-    """The annotations of consecutive sentences as one, which counts words from the first sentence's start."""
+    """Join the annotations of consecutive sentences into one, which counts words from the first sentence's start."""
     entities: list[Entity] = []
     relations: list[Relation] = []
     start = 0

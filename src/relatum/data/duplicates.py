@@ -27,7 +27,7 @@ def _storing() -> Iterator[None]:
 
 
 LISTED = 10_000
-"""How many shared sentences are listed; beyond that they are only counted."""
+"""The most shared sentences that are listed; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class SharedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How many different sentences two parts share, and the first of them."""
+    """The number of different sentences that two parts share, and the first of these sentences."""
 
     count: int
     sentences: tuple[SharedSentence, ...]
 
 
 class SentenceIndex:
-    """Remembers a fingerprint of every sentence; beyond a cache it lives in a temporary file."""
+    """An index with a fingerprint of every sentence; beyond a cache it lives in a temporary file."""
 
     def __init__(self) -> None:
         self._base = sqlite3.connect("")
@@ -70,7 +70,7 @@ class SentenceIndex:
 
     @_storing()
     def distinct(self, part: str | None = None) -> int:
-        """How many different sentences a part has, or the whole."""
+        """Return the number of different sentences in a part, or in all parts together."""
         self._store()
         where, values = ("WHERE part = ?", (part,)) if part is not None else ("", ())
         query = f"SELECT count(*) FROM (SELECT DISTINCT print FROM sentences {where})"
@@ -78,7 +78,7 @@ class SentenceIndex:
 
     @_storing()
     def shared(self, first: str, second: str) -> Shared:
-        """The different sentences that stand in both parts, in the order of the second."""
+        """Return the different sentences that are in both parts, in the order of the second part."""
         self._store()
         joined = """
             (SELECT print, place, min(rowid) FROM sentences WHERE part = ? GROUP BY print) a JOIN
@@ -95,7 +95,7 @@ class SentenceIndex:
 
 
 class SeenIds:
-    """Remembers which id stood where, for any number of ids: beyond the first many they live in a temporary file."""
+    """A record of the line where each id was first used; beyond the first 100,000 ids it lives in a temporary file."""
 
     _IN_MEMORY = 100_000
 
@@ -106,7 +106,7 @@ class SeenIds:
         self._base.execute("CREATE TABLE ids (id TEXT PRIMARY KEY, line INTEGER) WITHOUT ROWID")
 
     def add(self, name: str, line: int) -> int | None:
-        """Remember the id; the line of its first use where it was known already."""
+        """Remember the id; if it was known already, return the line of its first use."""
         if name in self._first:
             return self._first[name]
         if len(self._first) < self._IN_MEMORY:

@@ -28,11 +28,11 @@ _DROP_CROSSING = Remedy("crossing", "drop", "the relations between sentences")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What to do with annotations that cannot be kept as they are.
+    """A policy for annotations that cannot be kept as they are.
 
     `overlaps`: None keeps nested, overlapping and discontinuous entities where the format can hold them and refuses
     the document otherwise; "fail" always refuses it; "drop" leaves out every entity involved; "keep-longest" keeps the
-    longest of those that overlap and leaves out discontinuous ones. `crossing` is for relations between sentences, in
+    longest of overlapping entities and leaves out discontinuous ones. `crossing` is for relations between sentences, in
     formats that hold single sentences: "fail" or "drop"; "join" joins the sentences instead, in any format that needs
     sentences, as the published preparation of ACE does. `inside_words` is for annotations that begin or end inside a
     word: "cut" cuts the word there, "fail" refuses the document.
@@ -46,14 +46,14 @@ class Policy:
 def fit_documents(
     documents: Iterable[Document], format: Format, splitter: Splitter, policy: Policy, problems: Problems, where: str
 ) -> Iterator[Document]:
-    """Documents as `format` can hold them; one that cannot be made to fit becomes a problem at `where`."""
+    """Yield documents as `format` can hold them; a document that cannot be made to fit becomes a problem at `where`."""
     return (fitted for _, fitted in fit_pairs(documents, format, splitter, policy, problems, where))
 
 
 def fit_pairs(
     documents: Iterable[Document], format: Format, splitter: Splitter, policy: Policy, problems: Problems, where: str
 ) -> Iterator[tuple[Document, Document]]:
-    """Pair each document with the one that `fit_documents` makes of it."""
+    """Pair each document with the document that `fit_documents` makes of it."""
     sentence_ids = SeenIds()
     try:
         for number, document in enumerate(documents, 1):
@@ -78,7 +78,7 @@ def fit_pairs(
 
 
 def _check_ids(document: Document, seen: SeenIds, number: int) -> None:
-    """Refuse a document whose sentences would get the ids of others."""
+    """Refuse a document whose sentences would get ids that other sentences have."""
     for name in sentence_ids_of(document):
         if seen.add(name, number) is not None:
             raise BadRecord(f"the sentence id {shorten(name)} again", "document ids that give every sentence its own")
@@ -87,7 +87,7 @@ def _check_ids(document: Document, seen: SeenIds, number: int) -> None:
 def fit(
     document: Document, format: Format, splitter: Splitter, policy: Policy, remark: Callable[[str, int], None]
 ) -> Document:
-    """One document made to fit; `remark` hears of everything that changed, `BadRecord` says why it cannot be done."""
+    """Make one document fit; call `remark` for every change, and raise `BadRecord` if it cannot be done."""
     holds = format.holds
     if not holds.clusters and document.clusters:
         remark(f"clusters left out, which {format.title} cannot hold", len(document.clusters))
@@ -118,7 +118,7 @@ def fit(
 
 
 def split(document: Document, splitter: Splitter) -> Document:
-    """The document with words and sentences, made by the splitter where it has none."""
+    """Return the document with words and sentences, made by the splitter if it has none."""
     if document.words is not None and document.sentences is not None:
         return document
     words, sentences = splitter.split(document.text)
@@ -126,7 +126,7 @@ def split(document: Document, splitter: Splitter) -> Document:
 
 
 def trim(document: Document, remark: Callable[[str, int], None]) -> Document:
-    """The document, which has words, with annotations that do not begin or end with white space between them."""
+    """Return the document, which must have words, with annotations that no longer begin or end with white space."""
     text, index = document.text, WordIndex(document.words or ())
     if all(map(index.is_exact, _spans(document))):
         return document
@@ -160,14 +160,14 @@ def trim(document: Document, remark: Callable[[str, int], None]) -> Document:
 
 
 def _spans(document: Document) -> set[Span]:
-    """All spans that are annotated, each once."""
+    """Return all spans that are annotated, each once."""
     spans = {piece for entity in document.annotation.entities for piece in entity.pieces()}
     spans.update(span for cluster in document.clusters for span in cluster)
     return spans
 
 
 def align(document: Document, remark: Callable[[str, int], None]) -> Document:
-    """The document with words cut where annotations begin or end, and sentences merged where an entity spans two."""
+    """Cut words where annotations begin or end inside them, and join sentences where an entity spans two."""
     return join_sentences(cut_words(document, remark), remark)
 
 
@@ -256,7 +256,7 @@ def _merge(sentences: tuple[Span, ...], spans: list[Span]) -> tuple[Span, ...]:
 
 
 def flatten(document: Document, format: Format, policy: Policy, remark: Callable[[str, int], None]) -> Document:
-    """The document without the overlapping and discontinuous entities that the format or the policy refuses."""
+    """Return the document without the overlapping and discontinuous entities that the format or policy refuses."""
     entities = document.annotation.entities
     holds, choice = format.holds, policy.overlaps
     if not holds.overlaps and len(set(entities)) < len(entities):
@@ -288,7 +288,7 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
 
 
 def overlapping(entities: Iterable[Entity]) -> set[Entity]:
-    """Entities that share a character with another one; equal entities count as one."""
+    """Return the entities that share a character with another entity; equal entities count as one."""
     pieces = [(piece, entity) for entity in set(entities) for piece in entity.pieces()]
     pieces.sort(key=lambda item: item[0])
     found: set[Entity] = set()
@@ -301,7 +301,7 @@ def overlapping(entities: Iterable[Entity]) -> set[Entity]:
 
 
 def _longest(entities: Iterable[Entity]) -> set[Entity]:
-    """Entities taken from the longest to the shortest, the first of equal ones, as long as they overlap none taken."""
+    """Keep entities from the longest to the shortest, the first of equal length, unless they overlap a kept one."""
     kept: set[Entity] = set()
     taken: list[Span] = []  # in the order of the text, so that only two neighbours can be in the way
     for entity in sorted(dict.fromkeys(entities), key=lambda e: (-e.span.width, e.span.start)):
@@ -313,7 +313,7 @@ def _longest(entities: Iterable[Entity]) -> set[Entity]:
 
 
 def keep_entities(document: Document, kept: set[Entity], remark: Callable[[str, int], None]) -> Document:
-    """The document with these entities only, and with the relations and attributes that still have their ends."""
+    """Return the document with only the `kept` entities, the relations between them, and the attributes of both."""
     old = document.annotation
     relations = tuple(r for r in old.relations if r.head in kept and r.tail in kept)
     remark("relations left out with an entity of theirs", len(old.relations) - len(relations))
@@ -328,7 +328,7 @@ def _with(document: Document, annotation: Annotation, remark: Callable[[str, int
 
 
 def crossing_relations(document: Document) -> list[Relation]:
-    """Relations whose two entities stand in different sentences; the document must be split."""
+    """Return the relations whose two entities are in different sentences; the document must be split."""
     if not document.annotation.relations or len(document.sentences or ()) < 2:
         return []
     index = WordIndex(document.words or ())
@@ -362,7 +362,7 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
 
 
 def _words_show(document: Document) -> bool:
-    """Whether the text alone gives the words and sentences back, split at white space and line ends."""
+    """True if splitting the text at white space and line ends gives back its words and sentences."""
     if not is_joined(document):
         return False
     return not any(char.isspace() for word in document.words or () for char in word.of(document.text))

@@ -1,4 +1,4 @@
-"""What is in a corpus: counts, shapes, and what will hurt."""
+"""The contents of a corpus: counts, shapes, and problems to expect."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Document, Example
 
 _TRIED = 1000
-"""How many words the entities of a sentence may have for its tags to be tried, which takes the square of it."""
+"""The most words that the entities of a sentence may have for its tags to be tried; the cost is quadratic in them."""
 _KNOWN = 500
-"""How many labels the tags are made for at a time."""
+"""The number of labels beyond which tags are made afresh, without the labels seen before."""
 
 MakeTags = Callable[[Schema], tuple[SequenceTags, TableTags]]
 
 
 @dataclass(slots=True)
 class Counts:
-    """What one part holds; all but `distinct` is counted while its documents stream past."""
+    """The contents of one part in numbers; all but `distinct` are counted while its documents stream past."""
 
     format: str
     documents: int = 0
@@ -136,7 +136,7 @@ def inspect_corpus(
 
 
 class _Tagger:
-    """Counts what tags cannot say, with tags for the labels seen so far: new ones are made only for a new label."""
+    """A counter of annotations that tags cannot express; the tags are made anew only when a new label is seen."""
 
     def __init__(self, make_tags: MakeTags, problems: Problems) -> None:
         self._make_tags = make_tags
@@ -146,7 +146,7 @@ class _Tagger:
         self._tags = make_tags(self._schema.build())
 
     def count_lost(self, example: Example, counts: Counts) -> None:
-        """Add the reason for each entity and relation of a sentence that its tags cannot say."""
+        """Count the reason for each entity and relation of a sentence that its tags cannot express."""
         gold, n_words = example.gold, len(example.sentence)
         if sum(entity.span.width for entity in gold.entities) > _TRIED:
             self._problems.remark("sentences with too much in them to try their tags", example.id)
@@ -169,7 +169,7 @@ class _Tagger:
 
 
 def _ignore(_what: str, _times: int) -> None:
-    """What conversions change is of no concern here."""
+    """Ignore a remark: the changes that conversions make are of no concern here."""
 
 
 def _count(

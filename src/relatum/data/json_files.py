@@ -17,11 +17,11 @@ from relatum.strict_json import StrictDecoder
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LOOKED_AT = 100
-"""How many lines or records of a file are looked at to guess its format."""
+"""The most lines or records of a file that are looked at to guess its format."""
 
 
 def read_bytes(path: Path, problems: Problems) -> bytes | None:
-    """The file without its byte-order mark; None, with a problem added, where it is UTF-16 or no file."""
+    """Read a file without its byte-order mark; None, with a problem added, if it is UTF-16 or no file."""
     if path.exists() and not path.is_file():  # opening a pipe would wait for somebody to write to it
         problems.add(Problem(str(path), "a folder" if path.is_dir() else "a pipe or device", "a file"))
         return None
@@ -33,7 +33,7 @@ def read_bytes(path: Path, problems: Problems) -> bytes | None:
 
 
 def read_text(path: Path, problems: Problems) -> str | None:
-    """The file's text with its line ends as they are; None, with a problem added, where it is not UTF-8."""
+    """Read a file's text with its line ends as they are; None, with a problem added, if it is not UTF-8."""
     data = read_bytes(path, problems)
     try:
         return None if data is None else data.decode()
@@ -47,7 +47,7 @@ def read_text(path: Path, problems: Problems) -> str | None:
 
 
 def decode(line: bytes) -> str:
-    """A line as text, strictly in UTF-8: json's own decoding of bytes lets surrogates through."""
+    """Decode a line strictly as UTF-8: json's own decoding of bytes lets surrogates through."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -64,7 +64,7 @@ def parse_json(text: str) -> object:
 
 
 def _repeated_key(decoder: StrictDecoder) -> BadRecord | None:
-    """A complaint about the first key that stands twice in an object of the last value; None if no key does."""
+    """Return an error about the first key that an object of the last value has twice; None if there is none."""
     if not decoder.repeated:
         return None
     found = f"the key {show(decoder.repeated[0])} twice in one object"
@@ -84,7 +84,7 @@ def _decode_json(text: str, decoder: StrictDecoder) -> object:
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[Record]:
-    """One JSON value a line, streamed; blank lines are passed over, broken ones become problems."""
+    """Yield one JSON value a line, streamed; blank lines are passed over, broken lines become problems."""
     number = 0
     decoder = StrictDecoder()
     with path.open("rb") as lines:
@@ -109,7 +109,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[Record]:
 
 
 def json_array(path: Path, problems: Problems) -> Iterator[Record]:
-    """The elements of one JSON array, each with the line on which it starts; a key that stands twice is a problem."""
+    """Yield the elements of one JSON array, each with the line on which it starts; a repeated key is a problem."""
     decoder = StrictDecoder()
     for record in _array_elements(path, problems, decoder):
         if repeated := _repeated_key(decoder):
@@ -163,17 +163,17 @@ def _blank(text: str, at: int) -> int:
 
 
 def json_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """Records of a file that is one array or one record a line, as its suffix says or else its first character."""
+    """Read a file that is one array or one record a line, as its suffix or else its first character says."""
     return (json_array if _starts_array(path) else json_lines)(path, problems)
 
 
 def first_record(path: Path) -> object:
-    """The first JSON record of a file, for guessing its format; None where there is none near its start."""
+    """Return the first JSON record of a file, for guessing its format; None if there is none near its start."""
     return next(iter(first_records(path)), None)
 
 
 def first_records(path: Path) -> list[object]:
-    """The JSON records near the start of a file, as far as they can be read."""
+    """Return the JSON records near the start of a file, as far as they can be read."""
     status = path.stat()
     return _first_records(path, status.st_mtime_ns, status.st_size)
 

@@ -19,7 +19,7 @@ from relatum.types import Document
 
 _PARTS = ("train", "dev", "test")
 _CV = re.compile(r"cv[0-9]+(?:\.txt)?", re.IGNORECASE)
-"""Names of files that list the test part of a fold each, as those published for ACE 2004."""
+"""Names of files that each list the test part of a fold, like the files published for ACE 2004."""
 _NAMED = 200
 """The most documents that a remark on lists names."""
 
@@ -33,13 +33,13 @@ class Fold:
     test: tuple[int, ...]
 
     def parts(self) -> dict[str, tuple[int, ...]]:
-        """The parts that hold anything, by name."""
+        """Return the parts that are not empty, by name."""
         every = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: numbers for name, numbers in every.items() if numbers}
 
 
 def divide(texts: Sequence[str], dev: float, test: float, seed: int) -> Fold:
-    """One division with these shares of the whole for dev and test."""
+    """Make one division with these shares of the whole for dev and test."""
     if not (0 <= dev < 1 and 0 <= test < 1 and dev + test < 1):
         raise RelatumError(f"--dev {dev} and --test {test} must be at least 0 and leave something to train on")
     groups = _shuffled_groups(texts, Random(seed))
@@ -49,7 +49,7 @@ def divide(texts: Sequence[str], dev: float, test: float, seed: int) -> Fold:
 
 
 def make_folds(texts: Sequence[str], n_folds: int, dev: float, seed: int) -> list[Fold]:
-    """Cross-validation: every record is in the test part of one fold; `dev` is the share of the rest held out.
+    """Make folds for cross-validation: each record is in the test part of one; `dev` is the share of the rest held out.
 
     The same seed gives the same folds. Records with equal texts stay together, so that none is in train and test.
     """
@@ -86,7 +86,7 @@ def _shuffled_groups(texts: Sequence[str], random: Random) -> list[list[int]]:
 
 
 def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
-    """The first groups that together fit into `size` records, and the others."""
+    """Return the groups that, taken in order, together fit into `size` records, and the other groups."""
     taken: list[list[int]] = []
     rest: list[list[int]] = []
     for group in groups:
@@ -106,7 +106,7 @@ def _fold(train: Iterable[list[int]], dev: Iterable[list[int]], test: Iterable[l
 
 
 def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
-    """Folds from given lists of record numbers (from 0) or document ids.
+    """Load folds from lists of record numbers (from 0) or document ids.
 
     Either a JSON file, one object `{"train": […], "dev": […], "test": […]}` or a list of them, or a folder of files
     with one id a line: `train`, `dev` and `test`, each with or without `.txt`; or one subfolder of such files for each
@@ -190,7 +190,7 @@ def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
 
 
 def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
-    """The lists of a folder, fold by fold, each with the place it comes from."""
+    """Return the lists of a folder, fold by fold, each with the place it comes from."""
     if lists := _part_lists(path):
         return [(str(path), lists)]
     inside = sorted(path.iterdir(), key=lambda child: natural_order(child.name))
@@ -210,7 +210,7 @@ def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
 
 
 def _part_lists(path: Path) -> dict[str, list[object]]:
-    """The lists of parts in a folder, by name; the files may end in .txt or not."""
+    """Return the lists of parts in a folder, by name; the files may end in .txt or not."""
     lists: dict[str, list[object]] = {}
     for name in _PARTS:
         files = [file for file in (path / name, path / f"{name}.txt") if file.is_file()]
@@ -233,7 +233,7 @@ def _text(path: Path) -> str:
 
 
 def pick(documents: Sequence[Document], numbers: Iterable[int], problems: Problems, where: str) -> list[Document]:
-    """The documents of a part; one that is listed again, or has the id of another, gets an id of its own."""
+    """Return the documents of a part; a document listed again, or with the id of another, gets a new id."""
     taken = {document.id for document in documents}
     seen: set[int] = set()
     used: set[str] = set()

@@ -1,4 +1,4 @@
-"""What readers found wrong, and what conversions had to change or leave out."""
+"""The problems that readers found, and remarks on changes and losses in conversions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Cure:
 
     outcome: str
     option: str = "--set data.{}={}"
-    """How the command is told a setting under `data`, with room for its name and its value."""
+    """The option that passes a setting under `data` to the command, with slots for its name and value."""
     skip: str | None = "--set data.on_error=skip"
-    """The option that leaves out bad records; None where they are left out already, or must not be."""
+    """The option that leaves out bad records; None if they are left out already, or must not be."""
 
     def describe(self, problems: Problems) -> str:
         said = [self.outcome]
@@ -40,11 +40,11 @@ class Cure:
 
 
 SKIP_CURE = Cure("Nothing was written.", "--{} {}", "--on-error skip")
-"""What to say where nothing is written before all of the input is good."""
+"""The closing line of commands that write nothing until all of the input is good."""
 
 
 class Problems:
-    """Collects bad records and remarks while documents stream past; never raises by itself."""
+    """A collection of bad records and remarks, filled while documents stream past; adding to it never raises."""
 
     def __init__(self) -> None:
         self.kept: list[Problem] = []
@@ -74,7 +74,7 @@ class Problems:
         return [f"{times} × {what} (first: {self.places[what]})" for what, times in self.remarks.items()]
 
     def size(self) -> str:
-        """How many records are bad, and how many problems they have where these are more."""
+        """Say how many records are bad, and how many problems they have if there are more problems than records."""
         records = _n(self.n_records, "bad record")
         return records if self.count == self.n_records else f"{records} with {self.count:,} problems"
 

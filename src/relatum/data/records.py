@@ -1,4 +1,4 @@
-"""Records, the checking of their fields, and their turning into documents."""
+"""Records: checking their fields and making documents of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relatum.errors import Problem
 from relatum.types import Document, Span
 
 _SHOWN = 60
-"""How many characters of a value an error message shows."""
+"""The most characters of a value that an error message shows."""
 
 
 class BadRecord(Exception):
@@ -32,9 +32,9 @@ class BadRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A parsed JSON value and where it stood; numbers count from 1.
+    """A parsed JSON value and its place in the file; numbers count from 1.
 
-    A doubtful one may hold what Python's JSON has and nobody else's: lone surrogates and numbers that are not finite.
+    A doubtful record may hold values that only Python's JSON allows: lone surrogates and numbers that are not finite.
     """
 
     value: object
@@ -44,7 +44,7 @@ class Record:
 
 
 def show(value: object) -> str:
-    """A value as an error message shows it: JSON-like, printable and short."""
+    """Format a value for an error message: JSON-like, printable and short."""
     if isinstance(value, str) and len(value) > _SHOWN:
         value = value[:_SHOWN]  # a text of megabytes need not be escaped to show its beginning
     try:
@@ -58,7 +58,7 @@ def show(value: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text as an error message shows it: quoted, printable and short."""
+    """Format a text for an error message: quoted, printable and short."""
     quoted = repr(text[: 2 * _SHOWN])
     return quoted if len(text) <= _SHOWN else quoted[: _SHOWN - 3] + "…"
 
@@ -66,7 +66,8 @@ def shorten(text: str) -> str:
 class Field:
     """A value inside a record that knows its path, so that every complaint can name it.
 
-    Making one costs more than looking at a value. The methods that take a key look first, and make one to complain.
+    Making a Field costs more than looking at a value. The methods that take a key look at the value first, and make a
+    Field only to complain.
     """
 
     __slots__ = ("_key", "_parent", "remarks", "value")
@@ -79,14 +80,14 @@ class Field:
 
     @classmethod
     def root(cls, value: object) -> Field:
-        """A whole record, which gathers the remarks of all that is in it."""
+        """Make the field of a whole record, which gathers the remarks of all fields in it."""
         field = cls(value)
         field.remarks = []
         return field
 
     @property
     def path(self) -> str:
-        """Keys and places from the record down, such as `entities[2].label`; a very long one without its middle."""
+        """The keys and places from the record down, such as `entities[2].label`; a very long path lacks its middle."""
         parts: list[str] = []
         field: Field | None = self
         while field is not None:
@@ -132,7 +133,7 @@ class Field:
         return Field(mapping[key], self, key)
 
     def get(self, key: str) -> Field | None:
-        """The field, or None where the key is absent or null."""
+        """Return the field, or None if the key is absent or null."""
         value = self.mapping().get(key)
         return None if value is None else Field(value, self, key)
 
@@ -149,7 +150,7 @@ class Field:
         return [Field(value, self, i) for i, value in enumerate(self.value)]
 
     def text(self, empty: bool = False, surrogates: bool = False) -> str:
-        """A string; with `surrogates` it may hold halves of surrogate pairs, which UTF-8 cannot express."""
+        """Return a string; with `surrogates` it may hold halves of surrogate pairs, which UTF-8 cannot express."""
         if not isinstance(self.value, str):
             raise self.bad("a string")
         if not self.value and not empty:
@@ -165,21 +166,21 @@ class Field:
         return self.value
 
     def texts(self) -> list[str]:
-        """A list of strings, none empty; the common case is checked in one go."""
+        """Return a list of strings, none empty; the common case is checked in one go."""
         value = self.value
         if isinstance(value, list) and all(type(item) is str and item for item in value) and "".join(value).isascii():
             return value
         return [item.text() for item in self.items()]
 
     def words(self) -> list[str]:
-        """As `texts`, of which there must be one at least."""
+        """Return a list of strings, none empty; there must be at least one."""
         words = self.texts()
         if not words:
             raise self.bad("a list of words that is not empty")
         return words
 
     def name(self) -> str:
-        """A string or a whole number, as a string: ids come as either."""
+        """Return a string or a whole number as a string: ids come as either."""
         if isinstance(self.value, int) and not isinstance(self.value, bool):
             return str(self.value)
         return self.text()
@@ -202,7 +203,7 @@ class Field:
         raise self.bad("a finite number")
 
     def label(self, key: str) -> str:
-        """The string under a key that must be there."""
+        """Return the string under a key that must be there."""
         value = self.mapping().get(key)
         if type(value) is str and value and value.isascii():
             return value
@@ -219,16 +220,16 @@ class Field:
         return None if value is None else Field(value, self, key).number()
 
     def listed(self, key: str) -> Field:
-        """The list under a key, as it comes; an empty one where the key is absent or null."""
+        """Return the list under a key, as it comes; an empty list if the key is absent or null."""
         value = self.mapping().get(key)
         return Field([] if value is None else value, self, key)
 
     def lists(self, key: str) -> list[Field]:
-        """The items of the list under a key; none where the key is absent or null."""
+        """Return the items of the list under a key; none if the key is absent or null."""
         return self.listed(key).items()
 
     def span(self, start: object, end: object, size: int, unit: str) -> Span:
-        """A span whose ends were found inside this field, checked against the size of what it lies in."""
+        """Return a span whose ends were found inside this field, checked against the `size` of the text it lies in."""
         if type(start) is not int or type(end) is not int:
             raise self.bad(f"whole numbers for start and end, in {unit}")
         if not 0 <= start < end <= size:
@@ -237,7 +238,7 @@ class Field:
 
 
 def check_plain(field: Field) -> None:
-    """Refuse lone surrogates and numbers that are not finite, wherever in a value they stand."""
+    """Refuse lone surrogates and numbers that are not finite, anywhere in a value."""
     waiting = [field]
     while waiting:
         field = waiting.pop()
@@ -257,9 +258,9 @@ def check_plain(field: Field) -> None:
 def read_records(
     path: Path, records: Iterator[Record], parse: Callable[[Field, str], Document], problems: Problems
 ) -> Iterator[Document]:
-    """Parse each record into a document; a bad one becomes a problem with its place, and the rest go on.
+    """Parse each record into a document; a bad record becomes a problem with its place, and reading goes on.
 
-    `parse` gets the record and the id to use where the record has none of its own.
+    `parse` gets the record and the id to use if the record has no id of its own.
     """
     seen = SeenIds()
     stem = os.fsencode(path.stem).decode(errors="replace")

@@ -13,7 +13,7 @@ from relatum.errors import RelatumError, printable
 from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
 
 _SHOWN = 50
-"""How many characters of a word an error shows."""
+"""The most characters of a word that an error shows."""
 
 
 def make_windows(
@@ -23,7 +23,7 @@ def make_windows(
     overlap: int,
     words: Sequence[str] | None = None,
 ) -> list[Span]:
-    """Ranges of words that cover a sentence, each as long as the limits allow; one where all of it fits.
+    """Return ranges of words that cover a sentence, each as long as the limits allow; a single one if all of it fits.
 
     `pieces` has the number of pieces of each word. Neighbours share `overlap` words, or fewer where the second would
     otherwise not reach beyond the first, so that an overlap close to `max_words` makes many windows. A sentence without
@@ -66,7 +66,7 @@ def _too_long(place: int, count: int, max_pieces: int, words: Sequence[str] | No
 
 @dataclass(slots=True)
 class _Candidate:
-    """An entity, the windows that found it, and how far from their edges it lies at best."""
+    """An entity, the windows that found it, and its greatest distance from the edges of one of them."""
 
     entity: Entity
     margin: float = -1
@@ -74,12 +74,12 @@ class _Candidate:
 
 
 def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) -> Annotation:
-    """What was found in the windows of a sentence, each annotation in the words of its window, as one annotation.
+    """Merge the annotations found in the windows of a sentence, each in the words of its window, into one.
 
     Equal entities become one with the highest score. Of entities that share words, but that no window has found
     together, the one that lies farther from an edge of its window stays, since more of its context was seen; an edge
     that is the sentence's own does not count. Then the higher score decides, then the earlier. Relations between
-    entities that stay are kept, of several from the same head to the same tail the one with the highest score. All is
+    entities that stay are kept; if several have the same head and tail, only the one with the highest score. All is
     ordered by place. As entities of one window do not share words, unless they were given so, neither do the results.
     """
     moved = [(window, _shift(annotation, window.start)) for window, annotation in annotations]
@@ -95,7 +95,7 @@ def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) 
 
 
 def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Sequence[Entity]) -> tuple[Relation, ...]:
-    """The relations between known entities that were found in the windows of a sentence, as `merge_windows` has them.
+    """Merge the relations found between known entities in the windows of a sentence, as `merge_windows` does.
 
     All entities stay, whichever words they share.
     """
@@ -104,7 +104,7 @@ def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Se
 
 
 def _best(annotations: Iterable[Annotation], kept: Mapping[Entity, Entity]) -> tuple[Relation, ...]:
-    """The relations between entities that stay, of several with the same ends the one with the highest score."""
+    """Return the relations between `kept` entities; if several have the same ends, the one with the highest score."""
     best: dict[tuple[Entity, Entity], Relation] = {}
     for annotation in annotations:
         for relation in annotation.relations:
@@ -116,7 +116,7 @@ def _best(annotations: Iterable[Annotation], kept: Mapping[Entity, Entity]) -> t
 
 
 def _without_conflicts(candidates: Iterable[_Candidate]) -> dict[Entity, Entity]:
-    """The entities that stay, each under its value."""
+    """Return the entities that stay when conflicts are resolved, each under itself as the key."""
     kept: dict[Entity, Entity] = {}
     owners: dict[int, list[_Candidate]] = {}
     for one in sorted(candidates, key=lambda one: (-one.margin, -_score(one.entity), _place(one.entity))):
@@ -134,7 +134,7 @@ def _shift(annotation: Annotation, by: int) -> Annotation:
 
 
 def _margin(span: Span, window: Span, n_words: int) -> float:
-    """The words between an entity and the nearest edge of its window at which the sentence goes on."""
+    """Return the number of words between an entity and the nearest edge of its window at which the sentence goes on."""
     left = span.start - window.start if window.start > 0 else inf
     right = window.end - span.end if window.end < n_words else inf
     return min(left, right)
@@ -149,10 +149,10 @@ def _place(entity: Entity) -> tuple[Span, tuple[Span, ...], str]:
 
 
 def window_examples(example: Example, windows: Sequence[Span], context: int = 0) -> tuple[list[Example], int, int]:
-    """The example cut into its windows, and how many of its entities and relations are in none of them.
+    """Cut an example into its windows; also return how many of its entities and relations are in none of them.
 
-    A window has the entities that lie wholly inside it and the relations between these; what lies in the overlap of
-    two windows is in both. Around each are at most `context` words on either side.
+    A window has the entities that lie wholly inside it and the relations between them; an entity in the overlap of
+    two windows is in both. Each window gets at most `context` words of context on either side.
     """
     gold = example.gold
     examples = [_cut(example, window, context) for window in windows]
@@ -185,5 +185,5 @@ def _cut(example: Example, window: Span, context: int) -> Example:
 
 
 def _within(windows: Sequence[Span], *entities: Entity) -> bool:
-    """Whether one of the windows holds all the entities."""
+    """True if one of the windows holds all the entities."""
     return any(all(window.contains(entity.span) for entity in entities) for window in windows)

@@ -42,7 +42,7 @@ __all__ = ["FORMATS", "Format", "Holds", "get_format", "guess_format", "nearest_
 
 
 def get_format(name: str) -> Format:
-    """The format of that name; the error for an unknown one lists them all."""
+    """Return the format of that name; the error for an unknown name lists all formats."""
     try:
         return FORMATS[name]
     except KeyError:
@@ -52,13 +52,13 @@ def get_format(name: str) -> Format:
 
 
 def guess_format(path: Path) -> Format | None:
-    """The first format that recognises the file or folder by its content; our own, which is the least strict, last."""
+    """Return the first format that recognises the content of the file or folder; our own, the least strict, is last."""
     candidates = sorted(FORMATS.values(), key=lambda candidate: candidate is jsonl.FORMAT)
     return next((format for format in candidates if format.recognise(path)), None)
 
 
 def nearest_formats(keys: Collection[str]) -> list[Format]:
-    """Formats of JSON records that have most of these keys, or keys spelt nearly so, the nearest first; two at most."""
+    """Return the JSON formats that share most of these keys, or nearly the same, the nearest first; two at most."""
 
     def n_shared(format: Format) -> int:
         return sum(bool(difflib.get_close_matches(key, format.record_keys, 1, 0.8)) for key in keys if key != "id")

@@ -1,4 +1,4 @@
-"""What a data format is: a reader, a writer, and a plain statement of what it can hold."""
+"""The definition of a data format: a reader, a writer, and a plain statement of what it can hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relatum.types import Document, Entity, Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holds:
-    """What survives being written in a format. Conversions use it to refuse or to report a loss, never to hide one."""
+    """The things that a format can hold. Conversions use it to refuse or to report a loss, never to hide one."""
 
     words: bool
     """Needs the text split into words and sentences."""
@@ -42,7 +42,7 @@ class Holds:
     scores: bool = False
     metadata: bool = False
     metadata_keys: tuple[str, ...] = ()
-    """Metadata that is kept where metadata at large is not."""
+    """Keys of metadata that are kept if metadata in general is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,17 @@ class Format:
     companion: Callable[[Schema], tuple[str, str]] | None = None
     """Name and content of a file of labels that goes beside the data."""
     check: Callable[[Document], None] | None = None
-    """Raises `BadRecord` where a document that is otherwise fit holds something that cannot be written."""
+    """A function that raises `BadRecord` if a document, otherwise fit, holds something that cannot be written."""
     keys: tuple[str, ...] = ()
     """The keys of a record, which metadata cannot have."""
     record_keys: tuple[str, ...] = ()
-    """The keys that a JSON record of this format may have, for messages; empty where records are something else."""
+    """The keys that a JSON record of this format may have, for messages; empty if records are not JSON."""
 
 
 def annotation_items(path: Path) -> list[object] | None:
-    """The entities and relations of the first sentence with tokens that has some; None where there are no tokens.
+    """Return the entities and relations of the first sentence with tokens that has any; None if there are no tokens.
 
-    Two formats have the same keys, and only what an entity looks like tells them apart.
+    Two formats have the same keys, and only the form of an entity tells them apart.
     """
     items: list[object] | None = None
     for record in first_records(path) if path.is_file() else ():
@@ -88,7 +88,7 @@ def annotation_items(path: Path) -> list[object] | None:
 
 
 class BySpan:
-    """Finds the entities that relations name by their spans."""
+    """A search for the entities that relations name by their spans."""
 
     def __init__(self, entities: Iterable[Entity]) -> None:
         self._found: dict[Span, Entity] = {}
@@ -107,18 +107,18 @@ class BySpan:
 
 
 def natural_order(name: str) -> tuple[list[tuple[str, int, str]], str]:
-    """A sort key by which the numbers in file names count as numbers: train-2 stands before train-10."""
+    """Return a sort key by which numbers in file names count as numbers: train-2 comes before train-10."""
     parts = [(text, digits.lstrip("0")) for text, digits in re.findall("([^0-9]*)([0-9]*)", name)]
     return [(text, len(number), number) for text, number in parts], name  # the longer number is the larger one
 
 
 def with_metadata(record: dict[str, Any], metadata: Mapping[str, object]) -> dict[str, Any]:
-    """The record with the metadata under keys of its own; keys that the record has are the record's."""
+    """Return the record with the metadata added; if both have a key, the record's value stays."""
     return {**record, **{key: value for key, value in metadata.items() if key not in record}}
 
 
 def write_array(path: Path, records: Iterable[object]) -> None:
-    """A JSON array with one record a line, streamed."""
+    """Write a JSON array with one record a line, streamed."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
         out.write("[")
         for number, record in enumerate(records):

@@ -78,7 +78,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _blocks(path: Path, problems: Problems) -> Iterator[tuple[list[_Line], list[_Line]]]:
-    """The lines of each sentence's table and of its relations."""
+    """Yield the lines of each sentence's table and of its relations."""
     table: list[_Line] = []
     relations: list[_Line] = []
     current = table
@@ -174,7 +174,7 @@ def _relation(line: _Line, rows: dict[int, Entity | None]) -> Relation:
 
 
 def _split_row(joined_words: str, joined_tags: str, place: str, problems: Problems) -> tuple[list[str], list[str]]:
-    """The words of an entity and their tags; where there is a single tag, a slash belongs to the word."""
+    """Return the words of an entity and their tags; if there is a single tag, a slash belongs to the word."""
     words, tags = _split(joined_words), joined_tags.split("/")
     if tags == [_UNTAGGED]:
         tags *= len(words)
@@ -187,7 +187,7 @@ def _split_row(joined_words: str, joined_tags: str, place: str, problems: Proble
 
 
 def _split(joined: str) -> list[str]:
-    """The parts between slashes that no backslash protects."""
+    """Split at the slashes that no backslash protects."""
     parts = [""]
     for piece in re.findall(r"\\[\\/]|/|[^\\/]+|\\", joined):
         if piece == "/":
@@ -255,7 +255,7 @@ def _tags(document: Document, n_words: int) -> Sequence[str]:
 
 
 def _lines(example: Example, tags: Sequence[str]) -> Iterator[str]:
-    """The lines of a sentence; an empty one ends its rows, and another its relations."""
+    """Yield the lines of a sentence; an empty line ends its rows, and another its relations."""
     words = example.sentence.words
     _check(example.id, "sentence id", "id", "[\t\r\n\ufeff]", "tab, line break or byte-order mark")
     rows: dict[Span, int] = {}

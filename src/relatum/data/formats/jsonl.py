@@ -28,7 +28,7 @@ _PLAIN_RELATION = {"head", "tail", "label"}
 
 
 def recognise(path: Path) -> bool:
-    """True for a record with a text or words; not if all its other keys are of somebody else."""
+    """True for a record with a text or words, unless all its other keys belong to another format."""
     record = first_record(path) if path.is_file() else None
     if not isinstance(record, dict) or not record.keys() & {"words", "text"} or record.keys() & _FOREIGN:
         return False
@@ -76,7 +76,7 @@ def _parse(record: Field, default_id: str) -> Document:
 
 
 def _annotation(record: Field, size: int, unit: str, characters: Callable[[Span], Span] | None = None) -> Annotation:
-    """The entities and relations; `characters` gives the place in the text where spans count words."""
+    """Return the entities and relations; if spans count words, `characters` converts them to spans of the text."""
     entities: list[Entity] = []
     by_id: dict[str, Entity] = {}
     listed = record.listed("entities")
@@ -99,7 +99,7 @@ def _annotation(record: Field, size: int, unit: str, characters: Callable[[Span]
 
 
 def _plain_entity(values: object, size: int, characters: Callable[[Span], Span] | None) -> Entity | None:
-    """The entity, where it is as nearly all are; None leaves it to `_entity`, which knows every case and complaint."""
+    """Return the entity if it has the usual form; None leaves it to `_entity`, which knows every case and complaint."""
     if type(values) is dict and values.keys() <= _PLAIN:
         start, end, label, name = values.get("start"), values.get("end"), values.get("label"), values.get("id")
         if (
@@ -126,7 +126,7 @@ def _entity(item: Field, size: int, unit: str, characters: Callable[[Span], Span
 
 
 def _plain_relation(values: object, by_id: dict[str, Entity]) -> Relation | None:
-    """As `_plain_entity`, for a relation."""
+    """Return the relation if it has the usual form; None leaves it to `_relation`."""
     if type(values) is dict and values.keys() == _PLAIN_RELATION:
         head, tail, label = values["head"], values["tail"], values["label"]
         if type(head) is type(tail) is int:
@@ -167,7 +167,7 @@ def _fragments(item: Field, span: Span, size: int, unit: str) -> tuple[Span, ...
 
 
 def _checked(record: Field, document: Document) -> Document:
-    """The document with the attributes of its entities and relations, and their texts compared with the text."""
+    """Return the document with the attributes of its entities and relations; check entities' texts against the text."""
     attributes: list[Attribute] = []
     annotation = document.annotation
     for key, targets in (("entities", annotation.entities), ("relations", annotation.relations)):
@@ -185,7 +185,7 @@ def _checked(record: Field, document: Document) -> Document:
 
 
 def surface_text(entity: Entity, text: str) -> str:
-    """The characters of an entity, its fragments joined by spaces."""
+    """Return the characters of an entity, its fragments joined by spaces."""
     return " ".join(piece.of(text) for piece in entity.fragments) if entity.fragments else entity.span.of(text)
 
 
@@ -218,7 +218,7 @@ def _offsets(record: Field, size: int) -> tuple[Span, ...] | None:
 
 
 def _sentences(record: Field, size: int) -> tuple[Span, ...]:
-    """Ranges of words that follow each other from the first word to the last; one for all where none are given."""
+    """Return ranges of words that follow each other from the first word to the last; a single one if none are given."""
     field = record.get("sentences")
     if field is None:
         return (Span(0, size),) if size else ()
@@ -236,7 +236,7 @@ def write(path: Path, documents: Iterable[Document]) -> None:
 
 
 def to_record(document: Document) -> dict[str, Any]:
-    """The document as a JSON record: in words where the text is nothing but its words, else in characters."""
+    """Return the document as a JSON record: in words if the text is nothing but its words, else in characters."""
     record: dict[str, Any] = {"id": document.id}
     annotation, clusters = document.annotation, [list(cluster) for cluster in document.clusters]
     if in_words := _in_words(document):
@@ -258,7 +258,7 @@ def to_record(document: Document) -> dict[str, Any]:
 
 
 def _in_words(document: Document) -> tuple[Annotation, list[list[Span]]] | None:
-    """The annotation and the clusters in words; None where words alone do not say everything."""
+    """Return the annotation and the clusters in words; None if words alone do not say everything."""
     if not is_joined(document):
         return None
     try:
@@ -268,7 +268,7 @@ def _in_words(document: Document) -> tuple[Annotation, list[list[Span]]] | None:
 
 
 def annotation_record(annotation: Annotation, text: str | None = None) -> dict[str, Any]:
-    """Entities and relations as JSON; every entity gets an id, and its text where the text is given."""
+    """Return entities and relations as JSON; every entity gets an id, and its characters if the text is given."""
     names = Names(annotation.entities)
     entities = []
     for entity, name in zip(annotation.entities, names.all, strict=True):

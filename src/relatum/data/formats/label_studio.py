@@ -75,7 +75,7 @@ def _parse(record: Field, default_id: str) -> Document:
 
 
 def _results(record: Field) -> list[Field]:
-    """The result items of the annotation that counts: the first that is ground truth, or else that was submitted."""
+    """Return the result items of the annotation that counts: the first ground truth, or else the first submitted."""
     annotations = record.lists("annotations") or record.lists("completions")
     ready = [item for item in annotations if item.mapping().get("was_cancelled") is not True]
     truths = [item for item in ready if item.mapping().get("ground_truth") is True]
@@ -93,7 +93,7 @@ def _results(record: Field) -> list[Field]:
 
 
 def _entities(regions: Sequence[Field], spans: Sequence[Span]) -> tuple[list[Entity], dict[str, list[Entity]]]:
-    """An entity for each label of each region, and those of each region by its id."""
+    """Return an entity for each label of each region, and the entities of each region by the region's id."""
     entities: list[Entity] = []
     by_id: dict[str, list[Entity]] = {}
     for region, span in zip(regions, spans, strict=True):
@@ -144,7 +144,7 @@ def _relations(item: Field, by_id: dict[str, list[Entity]]) -> Iterator[Relation
 
 
 def _per_label(item: Field, key: str, n_labels: int) -> list[Field | None]:
-    """What a relation says for each of its labels: in a list of its own where there are several."""
+    """Return the value (such as the score) of each label of a relation; several labels have their values in a list."""
     if n_labels == 1:
         return [item.get(key)]
     several = item.get(f"{key}s")
@@ -153,7 +153,7 @@ def _per_label(item: Field, key: str, n_labels: int) -> list[Field | None]:
 
 
 def _text_key(data: Field, regions: Sequence[Field]) -> str:
-    """Which column the regions lie in: the one they name, else `text`, else the only one that is text."""
+    """Return the column that the regions lie in: the one they name, else `text`, else the only column that is text."""
     columns = data.mapping()
     texts = [key for key, value in columns.items() if isinstance(value, str)]
     sources, names = (
@@ -174,7 +174,7 @@ def _text_key(data: Field, regions: Sequence[Field]) -> str:
 
 
 def _spans(record: Field, regions: Sequence[Field], text: str) -> list[Span]:
-    """The places of the regions, their offsets counted so that the regions' own texts fit."""
+    """Return the spans of the regions, with offsets counted so that the regions' own texts fit."""
     try:
         return [_span(region, text, range(len(text) + 1)) for region in regions]
     except BadRecord as by_characters:
@@ -188,7 +188,7 @@ def _spans(record: Field, regions: Sequence[Field], text: str) -> list[Span]:
 
 
 def _span(region: Field, text: str, positions: Sequence[int]) -> Span:
-    """A region's place, each offset being that of the character in `positions`; the region's own text must agree."""
+    """Return a region's span; `positions` maps its offsets to characters, and the region's own text must agree."""
     value = region.need("value")
     offsets = (value.need(key).integer(0) for key in ("start", "end"))
     start, end = (positions[offset] if offset < len(positions) else -1 for offset in offsets)
@@ -201,7 +201,7 @@ def _span(region: Field, text: str, positions: Sequence[int]) -> Span:
 
 
 def _utf16_positions(text: str) -> list[int]:
-    """For each UTF-16 unit of a text the character that it begins, or -1 inside of one; the end comes last."""
+    """Return for each UTF-16 unit of a text the character it begins, or -1 inside a character; the end comes last."""
     positions = []
     for at, character in enumerate(text):
         positions.append(at)
@@ -211,7 +211,7 @@ def _utf16_positions(text: str) -> list[int]:
 
 
 def _plain(text: str) -> str:
-    """Text without what Label Studio changes in a region's text: line breaks become `\\n`, white space is narrowed."""
+    """Undo what Label Studio changes in a region's text: line breaks become `\\n`, white space is narrowed."""
     return " ".join(text.replace("\\n", " ").split())
 
 
@@ -288,7 +288,7 @@ def _relation_items(relations: Sequence[Relation], names: Names) -> Iterator[dic
 
 
 def labeling_config(schema: Schema) -> tuple[str, str]:
-    """The labelling interface to set up in Label Studio before the tasks are imported."""
+    """Return the labelling interface to set up in Label Studio before the tasks are imported."""
     from xml.sax.saxutils import quoteattr  # brings half of urllib with it
 
     lines = ["<View>"]

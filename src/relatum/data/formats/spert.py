@@ -82,7 +82,7 @@ def _records(document: Document) -> Iterator[dict[str, Any]]:
 
 
 def types_json(schema: Schema) -> tuple[str, str]:
-    """SpERT's file of types, with the label as its long and its short name."""
+    """Return SpERT's file of types, with each label as its own long and short name."""
     record = {
         "entities": {name: {"short": name, "verbose": name} for name in schema.entity_types},
         "relations": {

@@ -46,10 +46,10 @@ _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*+")
 
 
 def is_ambiguous(word: str) -> bool:
-    """Whether a dot may or may not end the sentence after this word: an abbreviation, an initial or `U.S`."""
+    """True if a dot after this word may or may not end the sentence: an abbreviation, an initial or `U.S`."""
     return word in TRAILING or word in REGIONS or _INITIALS.fullmatch(word) is not None
 
 
 def is_abbreviation(word: str) -> bool:
-    """Whether a dot after this word may belong to it."""
+    """True if a dot after this word may belong to the word."""
     return word in LEADING or word in NUMBERED or is_ambiguous(word)

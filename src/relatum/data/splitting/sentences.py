@@ -45,9 +45,9 @@ _LINE_END = re.compile(f"[{_LINE_ENDS}]")
 _OPENERS = re.compile(r"""[-‐‑–—/(\[{"'“‘«„`]""")
 _CONTINUES = frozenset(f"{_STOPS},;:)]}}%")
 _WINDOW = 40
-"""How far back a stop looks for the two words before it."""
+"""The number of characters before a stop in which the two words before it are looked for."""
 _BEGINNING = 60
-"""How many characters of a sentence tell whether it has more words than a heading or a greeting."""
+"""The number of characters of a sentence that tell whether it has more words than a heading or a greeting."""
 _HEADLINE = 3
 """The fewest words of a headline in capitals."""
 
@@ -79,7 +79,7 @@ def split_sentences(text: str) -> list[Span]:
 
 
 def split_lines(text: str) -> list[Span]:
-    """One sentence for each line that is not blank; lines end where `str.splitlines` ends them."""
+    """Make a sentence of each line that is not blank; lines end where `str.splitlines` ends them."""
     spans: list[Span] = []
     start = 0
     for line in text.splitlines(keepends=True):
@@ -89,22 +89,22 @@ def split_lines(text: str) -> list[Span]:
 
 
 def one_sentence(text: str) -> list[Span]:
-    """The whole text as one sentence."""
+    """Return the whole text as one sentence."""
     spans: list[Span] = []
     _add_trimmed(spans, text, 0, len(text))
     return spans
 
 
 def dot_ends_sentence(text: str, dot: int) -> bool:
-    """Whether the dot at this place ends a sentence, wherever that began."""
+    """True if the dot at this place ends a sentence, wherever the sentence began."""
     stop = _BREAKS.match(text, dot)
     return stop is not None and _ends_sentence(text, dot, stop.end(), 0)
 
 
 def find_final_stops(words: Sequence[str]) -> range:
-    """The indices of the stops that end a sentence of words, with the quotes and brackets that follow them.
+    """Return the indices of the stops that end a sentence of words, and of the quotes and brackets after them.
 
-    Empty where there is no stop, or where the stop belongs to an abbreviation.
+    The range is empty if there is no stop, or if the stop belongs to an abbreviation.
     """
     first, closing = _last_stops(words)
     if first == closing or (first and words[first] == "." and is_abbreviation(words[first - 1])):
@@ -113,7 +113,7 @@ def find_final_stops(words: Sequence[str]) -> range:
 
 
 def find_owned_stop(words: Sequence[str]) -> int | None:
-    """The index of the stop that ends a sentence of words and belongs to letters with dots before it, as in `U.S.`"""
+    """Return the index of the stop that ends a sentence and belongs to the dotted letters before it, as in `U.S.`"""
     first, closing = _last_stops(words)
     if first in (0, closing) or words[first] != "." or not _DOTTED.fullmatch(words[first - 1]):
         return None
@@ -121,7 +121,7 @@ def find_owned_stop(words: Sequence[str]) -> int | None:
 
 
 def _last_stops(words: Sequence[str]) -> tuple[int, int]:
-    """The range of the stops at the end of a sentence of words, before quotes and brackets; it may be empty."""
+    """Return the range of the stops at the end of a sentence of words, before quotes and brackets; it may be empty."""
     closing = len(words)
     while closing and words[closing - 1] in _CLOSING_WORDS:
         closing -= 1
@@ -175,7 +175,7 @@ def _goes_on(text: str, line_end: int, following: int, start: int) -> bool:
 
 
 def _ends_sentence(text: str, dot: int, end: int, start: int) -> bool:
-    """Whether a stop before white space, with what closes after it, ends the sentence that began at `start`."""
+    """True if a stop before white space, with closing quotes and brackets, ends the sentence that began at `start`."""
     after = _NEXT.match(text, end)
     gap, opening, following, rest = after.groups() if after else ("", "", "", "")
     if not (opening or following or rest) or gap.count("\n") > 1:
@@ -193,7 +193,7 @@ def _ends_sentence(text: str, dot: int, end: int, start: int) -> bool:
 
 
 def _ends_after(before: str, last: str, following: str, rest: str) -> bool:
-    """Whether a dot ends the sentence, from the two words before it, the word after it and what comes next."""
+    """True if a dot ends the sentence, judged by the two words before it, the word after it and the text after that."""
     word = _OPENERS.split(last)[-1]
     if word in LEADING:
         return False

@@ -29,7 +29,7 @@ class Splitter:
     sentences: Rule = split_sentences
 
     def split(self, text: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        """The words, in characters of the text, and the sentences, as ranges of words.
+        """Return the words, as spans of characters, and the sentences, as ranges of words.
 
         A word that crosses the end of a sentence is cut there; a sentence without words leaves no trace.
         """
@@ -66,7 +66,7 @@ def make_splitter(words: str | Rule = "rules", sentences: str | Rule = "rules") 
 
 
 def rule_name(rule: Rule) -> str:
-    """The name of a function as the settings write it."""
+    """Return the name of a function as the settings write it."""
     return f"{getattr(rule, '__module__', '?')}:{getattr(rule, '__qualname__', type(rule).__qualname__)}"
 
 
@@ -98,7 +98,7 @@ def _check_callable(setting: str, name: str, found: object) -> Rule:
 
 
 def _apply(setting: str, rule: Rule, text: str) -> list[Span]:
-    """What the rule gives, checked where it is not one of ours."""
+    """Apply a rule to a text and return its spans, checked if the rule is not one of ours."""
     if rule in _TRUSTED[setting]:
         return rule(text)
     try:

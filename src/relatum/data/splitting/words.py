@@ -65,7 +65,7 @@ _CHUNKS = re.compile(r"\S+")
 
 
 def split_words(text: str) -> list[Span]:
-    """Words by rule: punctuation, brackets, quotes, clitics and hyphens between letters stand alone.
+    """Split words by rule: punctuation, brackets, quotes, clitics and hyphens between letters stand alone.
 
     An abbreviation keeps its dot except at the end of a sentence, where the dot is a word.
     """
@@ -74,7 +74,7 @@ def split_words(text: str) -> list[Span]:
 
 
 def _cut_words(text: str) -> Iterator[tuple[int, int]]:
-    """The start and end of each word, one by one: a text of 100 MB has 20 million."""
+    """Yield the start and end of each word, one by one: a text of 100 MB has 20 million words."""
     for match in _WORDS.finditer(text):
         cut = match.span()
         if match.lastindex and not _keeps_dot(text, *cut):
@@ -84,11 +84,11 @@ def _cut_words(text: str) -> Iterator[tuple[int, int]]:
 
 
 def split_whitespace(text: str) -> list[Span]:
-    """Words as the runs between white space."""
+    """Split words at white space."""
     return [Span(*match.span()) for match in _CHUNKS.finditer(text)]
 
 
 def _keeps_dot(text: str, start: int, end: int) -> bool:
-    """Whether the dot that ends this word marks it as abbreviated and does not end the sentence."""
+    """True if the dot that ends this word marks it as abbreviated and does not end the sentence."""
     word = text[start : end - 1]
     return is_abbreviation(word) and not dot_ends_sentence(text, end - 1)

@@ -28,7 +28,7 @@ LEFT_OUT = ("DISC", "METONYMY")
 """Relation types that are not read."""
 
 _LOOKED_AT = 10_000
-"""How many files and folders are looked at to guess the format."""
+"""The most files and folders that are looked at to guess the format."""
 
 
 def recognise(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What an `.apf.xml` file says: mentions found in the text, relations between them, and clusters."""
+"""The annotation in an `.apf.xml` file: mentions found in the text, relations between them, and clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROLES = {"Arg-1": "Arg-1", "1": "Arg-1", "Arg-2": "Arg-2", "2": "Arg-2"}
 
 
 def parse_xml(data: bytes) -> Element:
-    """The root element; nothing outside the file is loaded, and declarations of entities are refused."""
+    """Parse XML into its root element; nothing outside the file is loaded, and declarations of entities are refused."""
     builder = TreeBuilder()
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -47,7 +47,7 @@ def parse_xml(data: bytes) -> Element:
 def read_annotation(
     content: Element, text: str, pieces: Sequence[Piece], where: str, problems: Problems
 ) -> tuple[Annotation, tuple[tuple[Span, ...], ...]] | None:
-    """Entities and relations, each once, and clusters; None where heads are not where the file says they are."""
+    """Return entities and relations, each once, and clusters; None if heads are not where the file says they are."""
     mentions = list(_mentions(content))
     spans = _heads(mentions, text, pieces, where, problems)
     if spans is None:
@@ -74,7 +74,7 @@ def read_annotation(
 
 
 class _Mention(NamedTuple):
-    """What the annotation file says of a mention; `last` is the offset of the last character of its head."""
+    """A mention as the annotation file has it; `last` is the offset of the last character of its head."""
 
     id: str
     label: str
@@ -121,9 +121,9 @@ def _offset(element: Element, key: str, field: str) -> int:
 def _heads(
     mentions: Sequence[_Mention], text: str, pieces: Sequence[Piece], where: str, problems: Problems
 ) -> list[Span] | None:
-    """The head of each mention, under the reading of offsets that agrees with the texts the mentions bring along.
+    """Return the head of each mention, under the reading of offsets that agrees with the texts given for the mentions.
 
-    None where no reading agrees with all; what the best one leaves over becomes problems.
+    Return None if no reading agrees with all texts; the mentions that disagree with the best reading become problems.
     """
     best: list[Span | None] = []
     wrong = list(range(len(mentions) + 1))
@@ -150,14 +150,14 @@ def _heads(
 
 
 def _bare(text: str) -> str:
-    """A text as it is compared: the two files may differ in white space and in what they write as a reference."""
+    """Normalise a text for comparison: the two files may differ in white space and in their use of references."""
     return "".join(html.unescape(text).split())
 
 
 def _relations(
     content: Element, mentions: Mapping[str, Entity], where: str, problems: Problems
 ) -> Iterator[tuple[str, str, str, str | None]]:
-    """The relations as the IDs of Arg-1 and Arg-2, type, and an ID of their own."""
+    """Yield for each relation the IDs of Arg-1 and Arg-2, its type, and its own ID."""
     for relation in content.iter("relation"):
         label = _need(relation, "TYPE")
         found = list(relation.iter("relation_mention"))

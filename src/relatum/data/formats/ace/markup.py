@@ -1,4 +1,4 @@
-"""Texts in the LDC's SGML: the text without its markup, and what offsets into the file mean in it."""
+"""Texts in the LDC's SGML: the text without its markup, and the conversion of offsets in the file to the text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _TABLE = str.maketrans(ESCAPES)
 
 
 class Piece(NamedTuple):
-    """Part of a file and what it is in the text: nothing for a tag, the character for a reference."""
+    """Part of a file and the text it stands for: nothing for a tag, the character for a reference."""
 
     raw: str
     text: str
 
 
 def strip_markup(sgml: str) -> list[Piece]:
-    """The pieces that make up the file; their texts make up the text.
+    """Split the file into pieces whose texts, joined, are the text without markup.
 
     A space beside a tag becomes a newline, so that a headline or a speaker's name stays apart from what follows; only
     the tags around the whole text and its body leave everything as it is.
@@ -63,7 +63,7 @@ def _pieces(sgml: str) -> Iterator[Piece]:
 
 
 def _resolve(markup: str) -> str:
-    """What a piece of markup is in the text; a reference that means nothing is text."""
+    """Return the text that a piece of markup stands for; a reference that means nothing stands for itself."""
     if markup[0] == "<":
         return ""
     if markup == "\r\n":
@@ -75,7 +75,7 @@ def _resolve(markup: str) -> str:
 
 
 def find_body(pieces: Sequence[Piece]) -> tuple[int, int] | None:
-    """Where the text inside <BODY>, or else <TEXT>, begins and ends; None where there is neither."""
+    """Return the start and end of the text inside <BODY>, or else <TEXT>; None if there is neither."""
     starts: dict[str, int] = {}
     ends: dict[str, int] = {}
     at = 0
@@ -94,13 +94,13 @@ def find_body(pieces: Sequence[Piece]) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What counts in an offset."""
+    """A way of counting characters in an offset; True for the markup that counts."""
 
     tags: bool
     references: bool
-    """As the characters they are written with, and not as the one they mean."""
+    """True if references count as the characters they are written with, not as the one character they mean."""
     returns: bool
-    """The carriage returns in front of newlines."""
+    """True if carriage returns in front of newlines count."""
 
     def length(self, piece: Piece) -> int:
         if not piece.text:
@@ -113,25 +113,25 @@ class Reading:
 
 
 READINGS = tuple(Reading(*values) for values in product((False, True), (True, False), (False, True)))
-"""All there are. The first is the LDC's; files that went through other hands may need another."""
+"""All readings. The first is the LDC's; files that went through other hands may need another."""
 
 
 class Ruler:
-    """Turns offsets under one reading into spans of the text."""
+    """A converter of offsets, under one reading, to spans of the text."""
 
     def __init__(self, pieces: Sequence[Piece], reading: Reading) -> None:
         self._offsets = list(accumulate(map(reading.length, pieces), initial=0))
         self._places = list(accumulate((len(piece.text) for piece in pieces), initial=0))
 
     def span(self, start: int, last: int) -> Span | None:
-        """The characters from one offset to another, that one included; None where there is no text at either."""
+        """Return the span from `start` to `last`, inclusive; None if there is no text at either of them."""
         if not 0 <= start <= last < self._offsets[-1]:
             return None
         (begin, after_first), (before_last, end) = self._character(start), self._character(last)
         return Span(begin, end) if begin < after_first and before_last < end else None
 
     def _character(self, offset: int) -> tuple[int, int]:
-        """The characters of the text that the one at an offset has become; none for one of a tag."""
+        """Return start and end in the text of the character at an offset of the file; they are equal inside a tag."""
         index = bisect_right(self._offsets, offset) - 1
         begin, end = self._places[index], self._places[index + 1]
         if end - begin != self._offsets[index + 1] - self._offsets[index]:
@@ -141,10 +141,10 @@ class Ruler:
 
 
 def escape_markup(text: str) -> str:
-    """The text so that `strip_markup` gives it back, to be put between tags of <DOC>, <BODY> and <TEXT>."""
+    """Escape a text so that `strip_markup` gives it back, to be put between tags of <DOC>, <BODY> and <TEXT>."""
     return text.translate(_TABLE)
 
 
 def escaped_offsets(text: str) -> list[int]:
-    """Where each character of the text, and its end, lies once it is escaped, under the LDC's reading."""
+    """Return the offset, under the LDC's reading, of each character of the text, and of its end, once it is escaped."""
     return list(accumulate((len(ESCAPES.get(character, "_")) for character in text), initial=0))

@@ -1,4 +1,4 @@
-"""Reading a folder of ACE: which files to take, and the document that a pair of them makes."""
+"""Reading a folder of ACE: choosing its files, and making a document of each pair of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from relatum.errors import Problem
 from relatum.types import Document
 
 PASSES = ("timex2norm", "adj", "fp1", "fp2")
-"""The folders of ACE 2005 in which one document may stand several times, the one to read first."""
+"""The folders of ACE 2005, several of which may hold the same document, in order of preference."""
 
 
 def read_folder(path: Path, problems: Problems) -> Iterator[Document]:
-    """The documents of a folder, or of a single annotation file."""
+    """Yield the documents of a folder, or of a single annotation file."""
     seen: dict[str, Path] = {}
     for file in _annotation_files(path, problems):
         try:
@@ -42,7 +42,7 @@ def read_folder(path: Path, problems: Problems) -> Iterator[Document]:
 
 
 def _annotation_files(path: Path, problems: Problems) -> list[Path]:
-    """The annotation file of each document, from the best of its passes."""
+    """Return the annotation file of each document, from the best of its passes."""
     if path.is_file():
         return [path]
     passes: dict[tuple[Path, str], list[Path]] = {}
@@ -64,7 +64,7 @@ def _annotation_files(path: Path, problems: Problems) -> list[Path]:
 
 
 def _place(file: Path) -> list[object]:
-    """A sort key: the folders, and then the name of the document."""
+    """Return a sort key: the folders, and then the name of the document."""
     return [natural_order(part) for part in (*file.parent.parts, file.name.removesuffix(ANNOTATION).removesuffix(TEXT))]
 
 
@@ -77,7 +77,7 @@ def _beside(file: Path, suffix: str, other: str) -> Path:
 
 
 def _read_pair(file: Path, problems: Problems) -> Document | None:
-    """The document of an annotation file and the text beside it; None where it brought problems of its own."""
+    """Read the document of an annotation file and the text beside it; None if this added problems."""
     source = _beside(file, ANNOTATION, TEXT)
     if not source.is_file():
         raise BadRecord(f"no {source.name} beside it", f"an {ANNOTATION} file and its {TEXT} file")

@@ -20,7 +20,7 @@ _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]|\ufffe|\uffff")  # as one s
 
 
 def check_document(document: Document) -> None:
-    """Refuse a document of which the two files could not hold everything."""
+    """Refuse a document if the two files could not hold everything in it."""
     _check_name(document.id, "id")
     if len(_file_name(document)) > _LONGEST_NAME:
         raise BadRecord(
@@ -158,7 +158,7 @@ def _quoted(value: str) -> str:
 
 
 def _ace_entities(document: Document, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, Entity]]]:
-    """ACE entities as type, `CLUSTER` where it is needed, and mentions by ID: clusters first, then what is in none."""
+    """Yield ACE entities as type, `CLUSTER` if needed, and mentions by ID: clusters first, then the other entities."""
     named = dict(zip(names, document.annotation.entities, strict=True))
     at: dict[Span, list[str]] = {}
     for name, entity in named.items():

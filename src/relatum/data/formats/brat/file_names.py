@@ -15,14 +15,14 @@ _UNSAFE_FOLDER = re.compile(_UNSAFE + r"|\.(?=(?:txt|ann|json)\Z)", re.IGNORECAS
 
 
 class FileNames:
-    """Gives every document id a file name that all file systems can hold and that no other id has."""
+    """File names for document ids, which all file systems can hold, no two ids having the same."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._meanings: dict[str, str] = {}
 
     def of(self, id: str) -> str:
-        """The name without a suffix, with `/` between folders."""
+        """Return the file name for an id, without a suffix, with `/` between folders."""
         if not id or not is_unicode(id):
             raise BadRecord(f"the id {show(id)}", "an id that can be a file name")
         if id in self._ids:
@@ -36,7 +36,7 @@ class FileNames:
         return place + self._name(place, last, id, is_folder=False)
 
     def _name(self, place: str, segment: str, meaning: str, is_folder: bool) -> str:
-        """The segment made safe; escaped in full where another one differs from it only in case."""
+        """Return the segment made safe; escaped in full if another segment differs from it only in case."""
         for name in (_safe(segment, is_folder), _percent(segment)):
             key = unicodedata.normalize("NFC", place + name).casefold() + "/" * is_folder
             if self._meanings.setdefault(key, meaning) == meaning:
@@ -45,7 +45,7 @@ class FileNames:
 
 
 def id_of(name: str) -> str:
-    """The id that a file name stands for; only what `FileNames` would write is taken for an escape."""
+    """Return the id that a file name stands for; only escapes that `FileNames` would write are resolved."""
     *folders, last = name.split("/")
     return "/".join([*(_meaning(folder, is_folder=True) for folder in folders), _meaning(last, is_folder=False)])
 

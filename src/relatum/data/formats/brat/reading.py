@@ -20,7 +20,7 @@ from relatum.errors import Problem
 from relatum.types import Annotation, Attribute, Document, Entity, Relation, Span
 
 _LOOKED_AT = 10_000
-"""How many files of a folder are looked at to find one that ends in .ann or .a1."""
+"""The most files of a folder that are looked at to find one that ends in .ann or .a1."""
 
 _PARTS = (".a1", ".a2", ".rel")
 """Files that hold the annotation together where there is no .ann file, as in the shared tasks of BioNLP."""
@@ -126,7 +126,7 @@ def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
 
 
 def _best_reading(text: str, has_mark: bool, lines: Sequence[str], with_events: bool) -> _Reading:
-    """The annotation with its offsets counted so that the mentions' texts fit; the plain count where none does so.
+    """Read the annotation, counting offsets so that the mentions' texts fit; if no count fits, the plain one is used.
 
     Tools that read text with universal newlines count CRLF as one character, and brat counts a byte-order mark.
     """
@@ -157,7 +157,7 @@ class _Event:
 
 
 class _Reading:
-    """What the lines of an .ann file say about a text, and what is wrong with them."""
+    """The annotation read from the lines of an .ann file, and the problems found in them."""
 
     def __init__(self, text: str, shift: int, with_events: bool, is_changed: bool) -> None:
         self.text, self.shift, self.with_events, self.is_changed = text, shift, with_events, is_changed
@@ -350,7 +350,7 @@ def is_kept(line: str, with_events: bool) -> bool:
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:
-    """The pieces of a mention, made one where they touch or have only a line break and white space between them."""
+    """Join pieces of a mention that touch or have only a line break and white space between them."""
     joined = [spans[0]]
     for span in spans[1:]:
         last = joined[-1]

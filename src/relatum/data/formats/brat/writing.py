@@ -18,7 +18,7 @@ from relatum.schema import Schema
 from relatum.types import Attribute, Document, Entity, Relation, Span
 
 _LONGEST = 255
-"""How many bytes the name of a file or folder may have almost everywhere."""
+"""The most bytes that the name of a file or folder may have on almost all systems."""
 
 
 def check(document: Document, *, with_events: bool) -> None:
@@ -51,7 +51,7 @@ def write(path: Path, documents: Iterable[Document], *, with_events: bool) -> No
 
 
 def _files(document: Document, with_events: bool) -> dict[str, bytes]:
-    """The contents of a document's files by suffix; `BadRecord` says what brat cannot hold."""
+    """Return the contents of a document's files by suffix; raise `BadRecord` for content that brat cannot hold."""
     kept = _kept_lines(document.metadata, with_events)
     metadata = {key: value for key, value in document.metadata.items() if key != "brat" or not kept}
     # A mark of its own keeps the reader from taking the text's first character for one.
@@ -66,7 +66,7 @@ def _files(document: Document, with_events: bool) -> dict[str, bytes]:
 
 
 def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
-    """The lines of the .ann file, those kept from another one last."""
+    """Yield the lines of the .ann file; lines kept from an earlier .ann file come last."""
     text, annotation = document.text, document.annotation
     taken = {word for line in kept for word in re.split(r"[\s:]+", line)}
     mentions, links = _Ids(annotation.entities, "T", taken), _Ids(annotation.relations, "R", taken)
@@ -97,7 +97,7 @@ def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
 
 
 def _kept_lines(metadata: Mapping[str, object], with_events: bool) -> list[str]:
-    """The lines under `brat`; none where these are not lines that a reader would keep."""
+    """Return the lines under `brat`; none if these are not lines that a reader would keep."""
     lines = metadata.get("brat")
     if isinstance(lines, list) and all(isinstance(line, str) and _can_keep(line, with_events) for line in lines):
         return lines
@@ -112,7 +112,7 @@ _Item: TypeAlias = Entity | Relation | Attribute
 
 
 class _Ids:
-    """The brat id of every annotation of a kind: its own where that begins with one of the letters, else a new one."""
+    """The brat ids of all annotations of a kind: their own ids if these begin with one of `letters`, else new ones."""
 
     def __init__(self, items: Sequence[_Item], letters: str, taken: set[str]) -> None:
         fit = re.compile(rf"[{letters}][0-9]+\S*")
@@ -129,7 +129,7 @@ class _Ids:
         self._by_value = {item: name for name, item in reversed(self._items.items())}
 
     def of(self, item: _Item) -> str:
-        """The id of the item itself, or of the one that has its id and its value, or of the first with its value."""
+        """Return the id of this very item, else of the equal item with the same id, else of the first equal item."""
         if id(item) in self._by_object:
             return self._by_object[id(item)]
         if item.id is not None and self._items.get(item.id) == item:
@@ -156,7 +156,7 @@ def _value(attribute: Attribute) -> str:
 
 
 def _unbroken(piece: Span, text: str) -> list[Span]:
-    """The parts of a piece on each line of the text; the piece itself where it begins or ends with a line break."""
+    """Return the parts of a piece on each line of the text; the piece itself if it begins or ends with a line break."""
     breaks = [m.span() for m in re.compile(r"\s+").finditer(text, piece.start, piece.end) if has_break(m[0])]
     starts = [piece.start, *(end for _, end in breaks)]
     ends = [*(start for start, _ in breaks), piece.end]
@@ -165,7 +165,7 @@ def _unbroken(piece: Span, text: str) -> list[Span]:
 
 
 def annotation_conf(schema: Schema) -> tuple[str, str]:
-    """brat's file of types, in which mentions may overlap."""
+    """Return the name and content of brat's file of types, in which mentions may overlap."""
     relations = []
     for kind in schema.relation_types:
         heads, tails = ("|".join(labels) or "<ENTITY>" for labels in (kind.head_labels, kind.tail_labels))

@@ -33,7 +33,7 @@ CUSTOM = ("id", "relations", "entity_details", "clusters", "metadata_json", "wor
 
 
 def user_key(name: str) -> tuple[str, str, None, None]:
-    """Where spaCy keeps a custom attribute of a whole document."""
+    """Return the key under which spaCy keeps a custom attribute of a whole document."""
     return ("._.", name, None, None)
 
 

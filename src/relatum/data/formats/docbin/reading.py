@@ -1,4 +1,4 @@
-"""Documents from what a DocBin file says."""
+"""Making documents from the contents of a DocBin file."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def read_file(path: Path, problems: Problems) -> Iterator[Document]:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """Where a Doc's tokens lie in the text, and which of them are words."""
+    """The places of a Doc's tokens in the text, and the indices of the tokens that are words."""
 
     offsets: list[tuple[int, int]]
     words: list[int]
 
     def under(self, start: int, end: int) -> Span | None:
-        """The words among the tokens, as a range of words."""
+        """Return the words among the tokens from `start` to `end`, as a range of words; None if there are none."""
         first, last = bisect_left(self.words, start), bisect_left(self.words, end)
         return Span(first, last) if first < last else None
 
     def characters(self, place: Field, start: object, end: object) -> Span:
-        """The characters of the words among the tokens, without what lies around them."""
+        """Return the characters from the first to the last word among the tokens, without white space around them."""
         span = place.span(start, end, len(self.offsets), "tokens")
         words = self.under(span.start, span.end)
         if words is None:
@@ -138,7 +138,7 @@ def _sentences(parts: Parts, tokens: _Tokens, remark: Remark) -> tuple[Span, ...
 
 
 def _details(parts: Parts, given: list[Field], remark: Remark) -> list[Field]:
-    """The entities as spaCy has them, or with our details where those still speak of the same entities."""
+    """Return the entities as spaCy has them, or with our details if these still describe the same entities."""
 
     def counted(items: list[Field]) -> Counter[str]:
         return Counter(repr([item.need(key).value for key in ("start", "end", "label")]) for item in items)
@@ -186,7 +186,7 @@ def _relation(item: Field, tokens: _Tokens, known: dict[Entity, list[Entity]]) -
 def _tutorial_relations(
     rows: list[Field], details: list[Field], entities: Sequence[Entity], remark: Remark
 ) -> Iterator[Relation]:
-    """Relations as spaCy's tutorial has them: {(first token of head, first token of tail): {label: score}}."""
+    """Yield relations as spaCy's tutorial has them: {(first token of head, first token of tail): {label: score}}."""
     at: dict[object, list[Entity]] = {}
     for item, entity in zip(details, entities, strict=True):
         at.setdefault(item.need("start").value, []).append(entity)

@@ -1,4 +1,4 @@
-"""What a DocBin file says, in plain values: everything that touches spaCy on the way in."""
+"""The contents of a DocBin file as plain values: all code of the reader that touches spaCy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from relatum.data.records import BadRecord, show
 T = TypeVar("T")
 
 MOST_UNPACKED = 2**28
-"""How many bytes a file of any size may unpack to."""
+"""The number of bytes that a file of any size may unpack to."""
 LARGEST_RATIO = 100
-"""How many times its own size a file may unpack to; what people annotate is packed to a third or a tenth."""
+"""The number of times its own size that a larger file may unpack to; annotated text packs to a third or a tenth."""
 _CHUNK = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a spaCy Doc says; spans count tokens."""
+    """The contents of a spaCy Doc; spans count tokens."""
 
     tokens: list[str]
     after: list[str]
@@ -37,13 +37,13 @@ class Parts:
     extras: dict[str, object]
     """Our custom attributes and the tutorial's, by name."""
     rest: list[str]
-    """What is there but has no place in a document."""
+    """The names of contents that have no place in a document."""
 
 
 class Packed:
-    """The documents of a DocBin; `BadRecord` where the bytes are none.
+    """The documents of a DocBin; raises `BadRecord` if the bytes are no DocBin.
 
-    Each is unpacked by itself, so that a bad one does not take the rest with it.
+    Each document is unpacked by itself, so that a bad one does not take the rest with it.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -101,7 +101,7 @@ def _unpacked_size(data: bytes, limit: int) -> int:
 
 
 def _decode(work: Callable[[], T], expected: str) -> T:
-    """What spaCy makes of its bytes; whatever it stumbles over is a `BadRecord`."""
+    """Run `work`, in which spaCy decodes bytes, and return its result; any error becomes a `BadRecord`."""
     collecting = gc.isenabled()
     try:
         return work()
@@ -144,7 +144,7 @@ def _parts(doc: Doc) -> Parts:
 
 
 def _plain(value: object, name: str) -> object:
-    """A custom attribute as JSON would have it; msgpack gives tuples for lists, and numpy's numbers as they were."""
+    """Return a custom attribute in types that JSON has; msgpack gives tuples for lists, and numpy's own numbers."""
     if isinstance(value, list | tuple):
         return [_plain(item, name) for item in value]
     if isinstance(value, dict):
@@ -166,5 +166,5 @@ def _rest(doc: Doc, extras: dict[str, object]) -> list[str]:
 
 
 def _name(key: object) -> object:
-    """The name of user data; that of a custom attribute without the place it belongs to."""
+    """Return the name of user data; for a custom attribute, without the place it belongs to."""
     return f"_.{key[1]}" if isinstance(key, tuple) and len(key) == 4 and key[0] == "._." else key

@@ -1,4 +1,4 @@
-"""Documents as spaCy has them."""
+"""Making spaCy Docs from documents."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _id(item: Entity | Relation) -> dict[str, str]:
 
 
 def _cover(text: str, words: Sequence[Span]) -> tuple[list[str], list[bool], list[int]]:
-    """Tokens that make up the whole text, whether a space follows each, and which of them the words are."""
+    """Return tokens that make up the whole text, True for each that a space follows, and the indices of the words."""
     texts: list[str] = []
     spaces: list[bool] = []
     places: list[int] = []
