@@ -50,10 +50,11 @@ def make_app(
     static: Path = STATIC,
     hosts: frozenset[str] | None = None,
 ) -> FastAPI:
-    """An application that answers with these models, the first one where none is named.
+    """Make an application that serves these models; the first model answers requests that name none.
 
-    Requests by other names than `hosts` are refused; None is any, and `relatum.web.hosts.hosts_of` gives those that
-    suit where it listens. Its `state.guard` says what it is doing, and can be told to accept nothing more.
+    Requests by other host names than `hosts` are refused; None allows any, and `relatum.web.hosts.hosts_of` returns the
+    names for the address that the server listens at. The application's `state.guard` has the state of the server, and
+    can be set to accept no more requests.
     """
     limits, state = limits or Limits(), State()
     named = {model.name: model for model in models}
@@ -105,7 +106,7 @@ def make_app(
 
     @app.post("/probe", **_described(ProbeRequest, ProbeResponse))
     async def probe(request: Request) -> Response:
-        """What each layer of the model says of a sentence, and what its attention looks at."""
+        """The entities and relations that each layer of the model finds in a sentence, and its attention."""
         asked = await read_message(request, ProbeRequest, limits)
         model = find(asked.model)
         found = await answer_in_time(request, model.probe(asked.text, asked.sentence), limits)
@@ -119,7 +120,7 @@ def make_app(
     @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=HealthResponse)
     async def health(_request: Request) -> Response:
-        """Whether the server answers, and how much there is to do."""
+        """The state of the server, and the number of sentences that wait."""
         waiting = sum(model.queue.n_waiting for model in models)
         return _json({"status": "ok", "version": __version__, "queue": waiting, "accepting": state.accepting})
 
@@ -170,7 +171,7 @@ def _json(content: object) -> Response:
 
 
 def _described(request: type[Message], response: type[Message]) -> dict[str, Any]:
-    """What the OpenAPI schema says of an address whose body we read by ourselves, to bound it."""
+    """Return the OpenAPI description of an address whose body we read ourselves, to limit its size."""
     refusals = {STATUS[code]: {"model": ErrorResponse} for code in STATUS if code not in ("not_allowed", "internal")}
     body = {"required": True, "content": {"application/json": {"schema": request.model_json_schema()}}}
     return {"response_model": response, "responses": refusals, "openapi_extra": {"requestBody": body}}

@@ -15,11 +15,11 @@ from relatum.web.limits import Limits, Refusal
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 DISCARDED = 8
-"""How many times the limit is read of a body that is too large: a client that is still sending hears no answer."""
+"""Up to this many times the limit, a body that is too large is read on: a client that still sends hears no answer."""
 
 
 async def read_message(request: Request, kind: type[M], limits: Limits) -> M:
-    """The body as a message; a body that is none is refused, without a word of it in the refusal."""
+    """Read the body as a message; a body that is not a valid message is refused, and the refusal does not quote it."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         found = "none" if not content_type else "another one"
@@ -39,7 +39,7 @@ async def read_message(request: Request, kind: type[M], limits: Limits) -> M:
 
 
 def _describe(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
-    """What is wrong and where, without what was found there."""
+    """Describe what is wrong in a body and where, without quoting the body."""
     for problem in error.errors(include_input=False, include_url=False, include_context=False)[:5]:
         if problem["type"] == "extra_forbidden":
             yield f"body: found a key that is not known; expected {', '.join(kind.model_fields)}"
@@ -63,9 +63,9 @@ async def _read(request: Request, most: int) -> bytes:
 
 
 async def answer_in_time(request: Request, answer: Awaitable[T], limits: Limits) -> T:
-    """What is awaited, unless it takes too long or the client goes away; then it is cancelled.
+    """Return the answer when it is ready; cancel it if it takes too long or the client disconnects.
 
-    The body must have been read: from then on a client says nothing more than that it has gone.
+    The body must have been read before: from then on the only message of a client is that it has disconnected.
     """
     work, gone = asyncio.ensure_future(answer), asyncio.ensure_future(request.receive())
     try:

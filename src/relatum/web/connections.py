@@ -14,17 +14,17 @@ from typing import Any, Protocol
 from relatum.web.guard import LOG
 
 MOST = 10_000
-"""Connections, where the system would allow more: each takes some kilobytes."""
+"""The most connections, even if the system would allow more: each takes some kilobytes."""
 SPARE = 32
 """File descriptors that are left to models, pages and the log."""
 _WITHOUT_LIMIT = 500
-"""Connections where the system does not say how many files may be open."""
+"""The most connections if the system does not say how many files may be open."""
 _BACKLOG = 2048
 """Connections that wait in the system until they are accepted."""
 _IN_A_ROW = 64
 """Connections that are accepted before requests have their turn."""
 _PAUSE = 0.1
-"""Seconds before another try where a connection could not be accepted."""
+"""Seconds before another try if a connection could not be accepted."""
 _SILENCE = 60.0
 """Seconds between two warnings of the same kind."""
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

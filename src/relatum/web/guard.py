@@ -1,4 +1,4 @@
-"""What happens to every request before and after the application sees it."""
+"""The middleware around the application: hosts, headers and the log (`Gate`), tokens, limits and errors (`Guard`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADERS = {
     "x-frame-options": "DENY",
 }
 OPEN = ("/", "/health", "/docs", "/openapi.json", "/favicon.ico")
-"""Paths that need no token: they tell nothing of models and texts. So does all that begins with /static/."""
+"""Paths that need no token, since they reveal nothing of models and texts; nor do paths that begin with /static/."""
 _WRONG_HOST = Refusal(
     "wrong_host",
     "header Host: this server does not answer to the name it is called by; call it localhost or 127.0.0.1, or start it "
@@ -41,21 +41,21 @@ _WRONG_HOST = Refusal(
 
 @dataclass
 class State:
-    """What a server is doing."""
+    """The state of a server."""
 
     accepting: bool = True
     n_under_way: int = 0
     paths: frozenset[str] = field(default_factory=frozenset)
-    """Paths that may stand in the log; all others are somebody's text."""
+    """Paths that may be written to the log; any other path is text of a client."""
 
     def name(self, scope: Scope) -> str:
-        """What the log calls a request's path."""
+        """Return the name of a request's path in the log."""
         path: str = scope["path"]
         return path if path in self.paths else "/static/" if path.startswith("/static/") else "(unknown)"
 
 
 class Gate:
-    """Asks every request for a host that we answer to, adds headers to every answer, and logs; the outermost of all.
+    """The outermost middleware: refuses requests for other hosts, adds headers to every answer, and logs.
 
     A line of the log has a method, a known path, a status and a time: no query, no body, no message of an error.
     """
@@ -97,10 +97,9 @@ class Gate:
 
 
 class Guard:
-    """Asks for the token and for room, and answers what goes wrong.
+    """The middleware that checks the token and the number of requests, and turns errors into answers.
 
-    It stands within what tells browsers which pages may ask: they send no token when they ask for leave, and pages may
-    read refusals.
+    It is inside the CORS middleware: browsers send no token with a preflight request, and pages may read refusals.
     """
 
     def __init__(self, app: ASGIApp, state: State, limits: Limits, token: str | None = None) -> None:

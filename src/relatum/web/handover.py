@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class Handover:
-    """Hands results of threads over to an event loop, all that have come at once.
+    """A handover of results from threads to an event loop, which is woken once for all results that have arrived.
 
-    To wake the loop takes a system call, and the loop then wants the interpreter that the thread still needs: for each
-    of many small results, as `asyncio.wrap_future` does it, that takes as long as all else that is done for a request.
+    To wake the loop takes a system call, and the loop then competes with the thread for the interpreter lock. To do so
+    for each of many small results, like `asyncio.wrap_future`, takes as long as all other work for a request.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Handover:
         self._is_told = False
 
     async def wait_for(self, result: Future[T]) -> T:
-        """The result, when it is there; it is cancelled when nobody waits for it any more."""
+        """Wait for a result and return it; if the caller is cancelled, so is the result."""
         if result.done():
             return result.result()
         answer: asyncio.Future[T] = self._loop.create_future()

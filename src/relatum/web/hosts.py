@@ -1,7 +1,7 @@
-"""Which names a server answers to.
+"""The host names that a server answers to.
 
-A page from elsewhere can give its own host name the address of this machine (DNS rebinding); browsers then take what we
-answer for its own. The requests still carry that name, by which they are told apart.
+A page from elsewhere can give its own host name the address of this machine (DNS rebinding); browsers then treat our
+answers as the page's own. The requests still carry the page's host name, by which we can refuse them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ HOST = re.compile(rf"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>{NAME.pattern}))(?
 
 
 def hosts_of(bound: Iterable[str], is_local: bool, allowed: Iterable[str] = ()) -> frozenset[str] | None:
-    """The names that a server answers to that is bound to these names of one address; None is any.
+    """Return the host names that a server answers to; None if it answers to any name.
 
-    Where only this machine reaches it, or names are allowed, those are all: they, its own and those of this machine.
+    `bound` are the names of the address that the server is bound to. If only this machine reaches the server, or some
+    names are `allowed`, it answers to the loopback names, the bound names and the allowed names only.
     """
     more = [_checked(name) for name in allowed]
     if not (is_local or more):
@@ -29,7 +30,7 @@ def hosts_of(bound: Iterable[str], is_local: bool, allowed: Iterable[str] = ()) 
 
 
 def host_in(header: str) -> str | None:
-    """The host that a Host header names, without its port, as `hosts_of` writes it; None where it names none."""
+    """Return the host in a Host header, without its port, as `hosts_of` writes it; None if there is no valid host."""
     found = HOST.fullmatch(header.strip())
     return None if found is None else _same(found["address"] or found["name"])
 
@@ -52,7 +53,7 @@ def _is_address(text: str) -> bool:
 
 
 def _same(name: str) -> str:
-    """One way to write a host that can be written in several."""
+    """Return the canonical form of a host name or address."""
     try:
         return ip_address(name).compressed
     except ValueError:

@@ -1,4 +1,4 @@
-"""How much a request may ask for, and what it is told where it asks for more."""
+"""The limits of requests, and the refusal of requests that exceed them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUS = {
 
 
 class Refusal(Exception):
-    """A request that is not answered: what kind of refusal it is, and a message with what, where and the cure."""
+    """The refusal of a request: its kind, and a message that says what is wrong, where, and the cure."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -31,18 +31,18 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server allows; a text counts as one sentence at least, a long sentence as several."""
+    """The limits of a server; a text counts as one sentence at least, a long sentence as several."""
 
     max_bytes: int = 262_144
-    """Of the body of a request."""
+    """The most bytes in the body of a request."""
     max_sentences: int = 1000
-    """Of all texts of a request."""
+    """The most sentences in all texts of a request."""
     max_seconds: float = 30.0
-    """For the header of a request, then for its body, and then for the answer."""
+    """The most seconds for the header of a request, then for its body, and then for the answer."""
     max_waiting: int = 4000
-    """Sentences that wait for a model; as many requests may be under way at once."""
+    """The most sentences that wait for a model, and the most requests that are under way at once."""
     max_words: int = 200
-    """Of a sentence that is to be probed: what a probe says of it grows with their square."""
+    """The most words in a sentence that is to be probed: the answer grows with the square of their number."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

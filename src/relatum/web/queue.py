@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from relatum.types import Prediction, Sentence
 
 PAUSE = 0.002
-"""Seconds that a sentence waits for others to be read with, where the reader is idle."""
+"""Seconds that a sentence waits for others to share its batch, if the reader is idle."""
 
 OnProgress = Callable[[int, int], None]
 
 
 class Reader(Protocol):
-    """What reads sentences; an `Extractor` is one."""
+    """A reader of sentences, such as an `Extractor`."""
 
     max_cells: int
 
@@ -41,7 +41,7 @@ class _Left(Exception):
 
 
 class _Request:
-    """The sentences of a request, and what has been found in those that have been read; or a call by itself."""
+    """The sentences of a request, with the predictions of the sentences that have been read; or a function to call."""
 
     __slots__ = ("answer", "arrival", "call", "found", "n_found", "n_taken", "sentences")
 
@@ -65,14 +65,14 @@ _Place = tuple[_Request, int]
 
 
 class BatchQueue:
-    """Reads the sentences of concurrent requests in batches, in threads of its own.
+    """A queue that reads the sentences of concurrent requests in batches, in threads of its own.
 
     Several threads that each read a batch are faster on a CPU than one that divides every batch among its cores: they
-    never wait for one another. What is waiting is divided among those that have nothing to do.
+    never wait for one another. The sentences that wait are divided among the idle threads.
 
-    Requests take turns, a sentence each, so that a small one waits for one batch and not for a large request before it.
-    A sentence that is read in several windows has a batch of its own, and others are read in between. A request that
-    is cancelled leaves the queue; one that fails does not take others with it.
+    Requests take turns, a sentence each, so that a small request waits for one batch and not for a large request before
+    it. A sentence that is read in several windows has a batch of its own, and other sentences are read in between. A
+    request that is cancelled leaves the queue; a request that fails does not make others fail.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class BatchQueue:
         on_share: Callable[[float], None] | None = None,
         pause: float = PAUSE,
     ) -> None:
-        """Sentences of more than `max_words` are long ones, and count once for every `max_words` words.
+        """Make a queue, not yet started; a sentence counts as one sentence for every `max_words` words that it has.
 
-        Before each batch, `on_share` is told in its thread which share of the machine it has: 1 where nothing else is
-        being read, and else the same for all threads that are busy.
+        Before each batch, `on_share` is called in the batch's thread with its share of the machine: 1 if nothing else
+        is being read, else an equal share for each busy thread.
         """
         self._reader, self.max_words, self._max_waiting, self._pause = reader, max_words, max_waiting, pause
         self._batch_size, self._n_threads, self._on_share = batch_size, n_threads, on_share
@@ -100,11 +100,11 @@ class BatchQueue:
 
     @property
     def n_waiting(self) -> int:
-        """Sentences that nobody has begun to read."""
+        """The number of sentences that no thread has begun to read."""
         return self._n_waiting
 
     def weigh(self, sentence: Sentence) -> int:
-        """How many sentences one counts as."""
+        """Return the number of sentences that a sentence counts as; a long sentence counts as several."""
         return max(1, -(-len(sentence) // self.max_words))
 
     def start(self) -> None:
@@ -113,7 +113,7 @@ class BatchQueue:
             thread.start()
 
     def close(self) -> None:
-        """Accept nothing more, and return when all that was accepted has been read."""
+        """Accept no more requests, and return when all accepted requests have been read."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -121,11 +121,11 @@ class BatchQueue:
             thread.join()
 
     def submit(self, sentences: Sequence[Sentence]) -> Future[list[Prediction]]:
-        """What is in the sentences, when it is known; cancel it to leave the queue."""
+        """Add sentences to the queue; return a future of their predictions. To cancel it leaves the queue."""
         return self._add(_Request(sentences), sum(map(self.weigh, sentences)))
 
     def call(self, call: Callable[[], Any]) -> Future[Any]:
-        """Call a function in the thread that reads, between batches; cancel it to leave the queue."""
+        """Call a function in a thread that reads, between batches; return a future. To cancel it leaves the queue."""
         return self._add(_Request((), call), 1)
 
     def _add(self, request: _Request, weight: int) -> Future[Any]:
@@ -151,7 +151,7 @@ class BatchQueue:
             self._do(batch)
 
     def _gather(self) -> tuple[list[_Place], float] | None:
-        """The next batch, and its share of the machine; waits for it. None when the queue is closed and empty."""
+        """Wait for the next batch; return it and its share of the machine. None if the queue is closed and empty."""
         with self._changed:
             self._n_idle += 1
             try:
@@ -169,7 +169,7 @@ class BatchQueue:
                 self._n_idle -= 1
 
     def _wait_for_more(self) -> None:
-        """Wait until there is enough for all who are idle, or the first one has waited long enough."""
+        """Wait until there are enough sentences for all idle threads, or the first request has waited long enough."""
         enough = self._batch_size * self._n_idle
         while self._requests and not self._closed and self._n_waiting < enough:
             left = self._requests[0].arrival + self._pause - time.monotonic()
@@ -178,7 +178,7 @@ class BatchQueue:
             self._changed.wait(left)
 
     def _take(self, most: int, long_too: bool = True) -> list[_Place]:
-        """Places of sentences that fit into a batch, the first request first and then in turns."""
+        """Take sentences that fit into a batch from the queue, from the first request first and then in turns."""
         most = min(most, self._batch_size)
         batch: list[_Place] = []
         passed: list[_Request] = []

@@ -18,11 +18,11 @@ from relatum.web.queue import PAUSE, BatchQueue, QueueClosed, QueueFull
 
 T = TypeVar("T")
 CPU_BATCH = 8
-"""Sentences in a batch on a CPU: more of them take no less time each there, but memory, and others wait longer."""
+"""The most sentences in a batch on a CPU: larger ones are no faster, take more memory and make others wait."""
 MAX_READERS = 4
-"""Batches that are read at once on a CPU."""
+"""The most batches that are read at once on a CPU."""
 SHORT = 4000
-"""Characters that are split, or put together again, without a thread: it takes a millisecond at most."""
+"""The most characters that are split, or joined again, without a thread, which takes a millisecond at most."""
 
 
 class ServedModel:
@@ -37,7 +37,10 @@ class ServedModel:
         n_readers: int | None = None,
         pause: float = PAUSE,
     ) -> None:
-        """Reads so many batches at once, of so many sentences; if not given, as suits the device."""
+        """Make a served model that reads up to `n_readers` batches at once, of up to `batch_size` sentences.
+
+        If not given, both are chosen for the device.
+        """
         self.name, self.extractor, self.limits = name, extractor, limits
         on_cpu, n_cores = extractor.model.device.type == "cpu", torch.get_num_threads()
         if batch_size is None:
@@ -59,12 +62,12 @@ class ServedModel:
         )
 
     def start(self) -> None:
-        """Begin to read; in the event loop that is going to ask."""
+        """Start the queue; to be called in the event loop that will call `extract` and `probe`."""
         self._handover = Handover()
         self.queue.start()
 
     def info(self) -> dict[str, Any]:
-        """What a client may know of the model."""
+        """Return the description of the model for clients."""
         config, schema = self.extractor.model.config, self.extractor.model.schema
         return {
             "name": self.name,
@@ -77,14 +80,14 @@ class ServedModel:
         }
 
     async def extract(self, texts: Sequence[str], threshold: float | None) -> list[dict[str, Any]]:
-        """What is in each text, as JSON can hold it; cancel it, and its sentences leave the queue."""
+        """Return the entities and relations of each text, for JSON; if cancelled, the sentences leave the queue."""
         n_characters = sum(map(len, texts))
         split = await _run(n_characters, lambda: self._split(texts))
         found = await self._wait_for(lambda: self.queue.submit([one for text in split for one in text]))
         return await _run(n_characters, lambda: self._answers(texts, split, found, threshold))
 
     async def probe(self, text: str, number: int) -> dict[str, Any]:
-        """What the layers say of one sentence of a text, as JSON can hold it."""
+        """Return the probe of one sentence of a text, with the output of every layer, for JSON."""
         (sentences,) = await _run(len(text), lambda: self._split([text]))
         if number >= len(sentences):
             raise Refusal("not_found", f"sentence: found {number}; the text has {len(sentences)}, counted from 0")
@@ -149,11 +152,11 @@ class ServedModel:
 
 
 async def _run(n_characters: int, work: Callable[[], T]) -> T:
-    """Work that takes longer, the longer the text is: other requests need not wait for it."""
+    """Do work on a text and return its result; for a long text in a thread, so that other requests need not wait."""
     return work() if n_characters <= SHORT else await asyncio.to_thread(work)
 
 
 def _ranges(sentences: Sequence[Sentence]) -> list[dict[str, int]]:
-    """Where sentences begin and end, in characters of their text."""
+    """Return the start and end of each sentence, in characters of the text."""
     found = [one.offsets for one in sentences if one.offsets]
     return [{"start": offsets[0].start, "end": offsets[-1].end} for offsets in found]

@@ -20,7 +20,7 @@ from relatum.web.guard import State
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket to listen at; with port 0 the system chooses one that is free."""
+    """Return a socket to listen at; with port 0 the system chooses a free port."""
     listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -43,14 +43,14 @@ def address_of(listener: socket.socket) -> str:
 
 
 def is_local(listener: socket.socket) -> bool:
-    """Whether only programs on this machine reach it."""
+    """True if only programs on this machine can reach the listener."""
     return ip_address(listener.getsockname()[0]).is_loopback
 
 
 def spare_collections() -> None:
-    """Have Python look for garbage less often, and not among what is there by now, such as models and their libraries.
+    """Run garbage collection less often, and not on objects that exist by now, such as models and their libraries.
 
-    A request leaves hardly any behind, and looking for it took a twentieth of the time of a busy server.
+    A request leaves hardly any garbage, and looking for it took a twentieth of the time of a busy server.
     """
     gc.collect()
     gc.freeze()
@@ -58,13 +58,13 @@ def spare_collections() -> None:
 
 
 class Server(uvicorn.Server):
-    """Stops in order when it is told to: refuses new requests, finishes those it has, then closes its connections.
+    """A server that stops in order: it refuses new requests, finishes accepted requests, then closes its connections.
 
-    It waits for requests no longer than one may take. Told a second time, it closes all connections at once.
+    It waits no longer than a request may take. Told to stop a second time, it closes all connections at once.
     """
 
     def __init__(self, app: FastAPI, max_seconds: float, max_connections: int | None = None) -> None:
-        """Has as many connections at once as there are file descriptors for, unless `max_connections` is given."""
+        """Make a server with as many connections at once as file descriptors allow, or `max_connections`."""
         super().__init__(
             uvicorn.Config(
                 app,

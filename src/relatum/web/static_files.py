@@ -22,13 +22,13 @@ TYPES = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
-"""The types that are served; they do not depend on what a machine knows of suffixes."""
+"""The suffixes of files that are served, and their types, which thus do not depend on the machine's settings."""
 
 
 class PageFiles:
-    """All files of a folder; those with a suffix of `TYPES` are answered, and no others.
+    """The files of a folder; only files with a suffix of `TYPES` are served.
 
-    A browser asks each time whether a file has changed, so that it never mixes those of two versions.
+    A browser asks each time if a file has changed, so that it never mixes the files of two versions.
     """
 
     def __init__(self, folder: Path) -> None:
