@@ -211,7 +211,7 @@ def _utf16_positions(text: str) -> list[int]:
 
 
 def _plain(text: str) -> str:
-    """Undo what Label Studio changes in a region's text: line breaks become `\\n`, white space is narrowed."""
+    """Normalise a text for comparison: in regions, Label Studio writes line breaks as `\\n` and narrows white space."""
     return " ".join(text.replace("\\n", " ").split())
 
 
