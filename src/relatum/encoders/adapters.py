@@ -77,7 +77,7 @@ def save_adapters(model: nn.Module, folder: Path, dtype: torch.dtype) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a weight, as the two thin matrices whose product it is."""
+    """A change of a weight: the product of two thin matrices, times a scale."""
 
     scale: float
     up: Tensor
@@ -88,9 +88,10 @@ class Change:
         return self.up.shape[0], self.down.shape[1]
 
     def add_to(self, name: str, weight: Tensor | None, folder: Path) -> Tensor:
-        """The weight with the change added, in float32; an error where the encoder has no such weight of this shape.
+        """Return the weight with the change added, in float32; a missing weight, or one of another shape, is an error.
 
-        Two files of some kilobytes can make a matrix of many gigabytes, so the shape is compared before it is made.
+        Two files of some kilobytes can make a matrix of many gigabytes, so the shape is compared before the matrix is
+        made.
         """
         if weight is None or tuple(weight.shape) != self.shape:
             found = "no such weight" if weight is None else f"one of the shape {tuple(weight.shape)}"
@@ -102,7 +103,7 @@ class Change:
 
 
 def read_changes(folder: Path) -> dict[str, Change]:
-    """Read what the adapters of a folder add to the weights of an encoder, by the names of these."""
+    """Read the changes that the adapters of a folder make to the weights of an encoder, by the names of the weights."""
     try:
         settings: Any = read_json(folder / SETTINGS)
         open_file(folder / WEIGHTS).close()

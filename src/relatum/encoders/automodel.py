@@ -38,7 +38,7 @@ _LIMITS = {
     "attention_window": 2**13,
     "block_size": 2**13,
 }
-"""The largest numbers of an encoder that are believed; larger ones take for ever before the weights turn out short."""
+"""The largest settings of an encoder that are believed; larger ones take for ever before the weights turn out short."""
 
 _SPARE = 2**20
 """Numbers that a network may have beside those in its weights: parts that nobody reads, such as a pooler."""
@@ -86,10 +86,10 @@ class AutoBackbone(Backbone):
 def load_automodel(
     folder: Path, want_attention: bool, changes: Mapping[str, Change] = MappingProxyType({})
 ) -> AutoBackbone:
-    """The model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run.
+    """Load the model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run.
 
-    The changes, by the names of weights, are added to these. The library is given settings and weights, and never sees
-    the folder: it would also read adapters, pickles and other files that lie there, whose hashes nobody has checked.
+    The changes, by the names of weights, are added to the weights. The library is given settings and weights, and never
+    sees the folder: it would also read adapters, pickles and other files there, whose hashes nobody has checked.
     """
     config = _read_config(folder)
     weights = load_weights(folder)
@@ -127,7 +127,7 @@ def load_automodel(
 
 
 def _read_config(folder: Path) -> Any:
-    """The settings of an encoder as the library has them, without those that could make it load something else."""
+    """Read the settings of an encoder for the library, without settings that could make it load something else."""
     path = folder / "config.json"
     found = read_settings(folder)
     name = found.get("model_type")
@@ -161,9 +161,9 @@ def _read_config(folder: Path) -> Any:
 
 
 def _n_positions(model: nn.Module) -> int | None:
-    """How many pieces have a position.
+    """Return the number of pieces that can have a position; None if there is no limit.
 
-    RoBERTa, MPNet and their kin count positions from the padding index on, so that many of them are never used.
+    RoBERTa, MPNet and their kin count positions from the padding index on, so the positions up to it are never used.
     """
     limit = getattr(model.config, "max_position_embeddings", None)
     n_positions = limit if isinstance(limit, int) and limit > 0 else None
@@ -198,7 +198,7 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the library's own progress bar and reports: what matters in them is an error of ours."""
+    """Within the block, silence the library's progress bar and reports: what matters in them is an error of ours."""
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""What the encoder of Hugging Face models needs of the network itself."""
+"""The interface of the network inside the encoder of Hugging Face models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class LayerOutput(NamedTuple):
-    """What one layer says."""
+    """The output of one layer."""
 
     hidden: Tensor
     """(batch, pieces, width)"""
@@ -25,13 +25,13 @@ class Backbone(nn.Module):
     n_layers: int
     n_attention_heads: int
     n_positions: int | None
-    """The most pieces it can read, special tokens counted; None where there is no limit."""
+    """The most pieces that the network can read, special tokens counted; None if there is no limit."""
     padding: int = 0
     """The piece that fills up a batch."""
 
     @abstractmethod
     def outputs(self, pieces: Tensor, mask: Tensor, want_attention: bool) -> Iterator[LayerOutput]:
-        """The output of the embeddings, which attend to nothing, and then that of each layer, one at a time.
+        """Yield the output of the embeddings, which attend to nothing, then the output of each layer, one at a time.
 
         Both arguments are (batch, pieces); the mask is true where there is a piece.
         """

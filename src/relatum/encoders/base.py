@@ -1,4 +1,4 @@
-"""What the rest of the package knows of a language model: vectors of words, and attention between words."""
+"""The interface of a language model to the rest of the package: vectors of words, and attention between words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relatum.types import Context
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an encoder says about one sentence."""
+    """The features that an encoder gives one sentence."""
 
     vectors: Tensor
     """(words, width): the contextual vectors x^ℓ of the paper's section 4.1."""
@@ -39,12 +39,12 @@ class EncoderOutput:
     """(batch, words, words, maps)"""
 
     def split(self, lengths: Sequence[int]) -> list[Features]:
-        """The features of each sentence by itself."""
+        """Split the batch into the features of each sentence."""
         maps = self.attention_maps
         return [Features(self.vectors[i, :n], None if maps is None else maps[i, :n, :n]) for i, n in enumerate(lengths)]
 
     def pad(self, n_words: int) -> EncoderOutput:
-        """The same with room for so many words in every sentence."""
+        """Pad every sentence to this number of words."""
         more = n_words - self.vectors.shape[1]
         if more == 0:
             return self
@@ -55,7 +55,7 @@ class EncoderOutput:
 
 
 def stack_features(features: Sequence[Features]) -> EncoderOutput:
-    """The features of several sentences as one batch; the inverse of `EncoderOutput.split`."""
+    """Stack the features of several sentences as one batch; the inverse of `EncoderOutput.split`."""
     longest = max(len(one.vectors) for one in features)
     vectors = torch.stack([pad(one.vectors, (0, 0, 0, longest - len(one.vectors))) for one in features])
     if features[0].attention_maps is None:
@@ -77,33 +77,33 @@ class TextEncoder(Protocol):
 
     @property
     def n_mixed(self) -> int:
-        """How many layers stand side by side in a vector, for the network to mix; 1 where they are one already."""
+        """The number of layers side by side in a vector, for the network to mix; 1 if they are mixed already."""
 
     @property
     def n_attention_maps(self) -> int:
-        """Layers times heads; 0 where the model has no attention."""
+        """The number of attention maps: layers times heads; 0 if the model has no attention."""
 
     @property
     def max_pieces(self) -> int | None:
-        """The most pieces of a sentence it can read, special tokens not counted; None where there is no limit."""
+        """The most pieces of a sentence that the encoder can read, special tokens not counted; None if unlimited."""
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """The folder of the encoder's files."""
 
     @property
     def fingerprint(self) -> str:
         """A hash of the weights and of every setting that changes the features."""
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
-        """How many pieces each word is cut into; at least 1."""
+        """Return the number of pieces that each word is cut into; at least 1."""
 
     def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        """The features of sentences of words, on the encoder's device and without gradients.
+        """Return the features of sentences of words, on the encoder's device and without gradients.
 
-        Of what stands around them, it reads as much as its settings say and as it has room for; there are no features
-        of it. A sentence over `max_pieces` is an error: cutting it up is the caller's business.
+        Of the context around a sentence, the encoder reads as much as its settings say and as it has room for; context
+        gets no features. A sentence over `max_pieces` is an error: cutting it up is the caller's business.
         """
 
     def to(self, device: torch.device | str) -> TextEncoder:
-        """Move the encoder; returns itself."""
+        """Move the encoder to a device; return the encoder itself."""

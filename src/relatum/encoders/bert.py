@@ -61,7 +61,7 @@ class BertShape:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> BertShape | None:
-        """The shape that a Hugging Face `config.json` describes; None where the model is not one we compute."""
+        """Return the shape that a Hugging Face `config.json` describes; None if the model is not one we compute."""
         known = {
             "model_type": "bert",
             "position_embedding_type": "absolute",
@@ -89,7 +89,7 @@ class BertShape:
 
 
 class Bert(Packed, Backbone):
-    """Embeddings and layers, without the pooler; dropout is left out, since it is only ever used frozen."""
+    """A BERT's embeddings and layers, without the pooler; without dropout, as the model is only ever used frozen."""
 
     _packed: compiled.PackedEncoder | None = None
 
@@ -119,7 +119,7 @@ class Bert(Packed, Backbone):
             yield LayerOutput(rows.spread(hidden), attention)
 
     def pack(self) -> compiled.PackedEncoder | None:
-        """All of it for compiled code, which computes the same; None where that cannot be, or is not wanted."""
+        """Return all weights for compiled code, which computes the same; None if that is impossible, or not wanted."""
         weight = self.norm.weight
         if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
             return None
@@ -152,7 +152,7 @@ class _Rows:
     mask: Tensor
     """(batch, pieces)"""
     real: Tensor | None
-    """The places of the rows in the padded batch; None where they are all of it."""
+    """The places of the rows in the padded batch; None if every place of the batch is a row."""
 
     @classmethod
     def of(cls, mask: Tensor) -> _Rows:
@@ -160,19 +160,19 @@ class _Rows:
         return cls(mask, None if is_full else mask.flatten().nonzero().squeeze(1))
 
     def gather(self, padded: Tensor) -> Tensor:
-        """(batch, pieces, …) to (rows, …)"""
+        """Turn (batch, pieces, …) into (rows, …)."""
         flat = padded.flatten(0, 1)
         return flat if self.real is None else flat.index_select(0, self.real)
 
     def spread(self, rows: Tensor) -> Tensor:
-        """(rows, …) to (batch, pieces, …), zero where there is no piece."""
+        """Turn (rows, …) into (batch, pieces, …), zero where there is no piece."""
         if self.real is not None:
             rows = rows.new_zeros(self.mask.numel(), *rows.shape[1:]).index_copy_(0, self.real, rows)
         padded: Tensor = rows.unflatten(0, self.mask.shape)
         return padded
 
     def bias(self, dtype: torch.dtype) -> Tensor | None:
-        """(batch, 1, 1, pieces), to be added to the scores of attention; None where nothing is padding."""
+        """Return (batch, 1, 1, pieces), to be added to the scores of attention; None if nothing is padding."""
         if self.real is None and self.mask.device.type == "cpu":
             return None
         zeros = torch.zeros(self.mask.shape, dtype=dtype, device=self.mask.device)
@@ -180,7 +180,7 @@ class _Rows:
 
 
 def _embedding(n_vectors: int, width: int) -> nn.Embedding:
-    """An embedding whose values are not drawn at random: on the meta device that imports half of torch, for seconds."""
+    """Make an embedding without drawing random values: on the meta device, that imports half of torch, for seconds."""
     return nn.Embedding(n_vectors, width, _weight=torch.empty(n_vectors, width))
 
 
@@ -247,7 +247,7 @@ class _Attention(nn.Module):
 
 
 def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
-    """(batch, heads, pieces, pieces): scaled products with the bias added, in one step."""
+    """Return (batch, heads, pieces, pieces): scaled products with the bias added, in one step."""
     n_batch, n_heads, n_pieces, width = query.shape
     added = query.new_empty(1, 1, 1) if bias is None else bias.expand(-1, n_heads, n_pieces, -1).flatten(0, 1)
     scores = torch.baddbmm(
@@ -257,11 +257,11 @@ def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Change] = MappingProxyType({})) -> Bert:
-    """The BERT in a Hugging Face folder, computing in float32 whatever the precision of the file.
+    """Load the BERT in a Hugging Face folder; it computes in float32 whatever the precision of the file.
 
-    The changes, by the names of weights in the file, are added to these. The vectors of pieces stay as they are stored
-    and are widened when looked up: they are half of a small model, and widening all of them is a good part of what
-    loading takes.
+    The changes, by the names of weights in the file, are added to the weights. The vectors of pieces stay as they are
+    stored and are widened when looked up: they are half of a small model, and widening all of them would be a good part
+    of the loading time.
     """
     path = folder / WEIGHTS
     weights = {_our_name(name): value for name, value in load_weights(folder).items()}
@@ -305,7 +305,7 @@ def _check_shape(shape: BertShape, weights: Mapping[str, Tensor], folder: Path) 
 
 
 def _parts(name: str) -> list[str]:
-    """What a weight of ours is in the file: query, key and value are one product here, and stored apart."""
+    """Return the names in the file of a weight of ours: query, key and value are one product here, but stored apart."""
     before, found, kind = name.rpartition("attention.projection.")
     return [f"{before}attention.{part}.{kind}" for part in _PROJECTED] if found else [name]
 

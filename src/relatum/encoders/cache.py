@@ -1,4 +1,4 @@
-"""Features of a frozen encoder, computed once a sentence."""
+"""A cache of the features of a frozen encoder, so that each sentence is computed once."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _log = logging.getLogger(__name__)
 
 
 class FeatureStore(Protocol):
-    """Where features are kept."""
+    """A store for features."""
 
     def get(self, key: str) -> Features | None:
-        """What was kept under a key."""
+        """Return the features that were kept under a key; None if there are none."""
 
     def put(self, key: str, features: Features) -> bool:
-        """Keep features; false where there is no room for them."""
+        """Keep features; return False if there is no room for them."""
 
     def flush(self) -> None:
-        """Make what was kept last until the next run, where the store outlives the process."""
+        """Make kept features last until the next run, if the store outlives the process."""
 
 
 class MemoryStore:
@@ -77,7 +77,7 @@ class CachedEncoder:
         self._context = config.context
         self._keys: dict[tuple[tuple[str, ...], Context], str] = {}
         self.n_not_kept = 0
-        """Sentences that were read and found no room."""
+        """The number of sentences that were read and found no room in the cache."""
         if self._store is not None:
             weakref.finalize(self, self._store.flush)  # at the latest when Python ends
 
@@ -113,7 +113,7 @@ class CachedEncoder:
         return self
 
     def flush(self) -> None:
-        """Write out what waits to be written, where features are kept on disk."""
+        """Write out the features that wait to be written, if features are kept on disk."""
         if self._store is not None:
             self._store.flush()
 
@@ -126,7 +126,7 @@ class CachedEncoder:
         return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
 
     def features(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> list[Features]:
-        """The features of each sentence by itself, where they are kept."""
+        """Return the features of each sentence by itself, on the device where they are kept."""
         store = self._store
         if store is None:
             return self.inner.encode(sentences, around).split([len(words) for words in sentences])
@@ -147,7 +147,7 @@ class CachedEncoder:
         return [found[key] for key in keys]
 
     def _key(self, words: Sequence[str], context: Context) -> str:
-        """A hash of the sentence and of all that its features depend on; what `inner` is does not change."""
+        """Return a hash of the sentence and of all that its features depend on; cached, as `inner` never changes."""
         read = tuple(words), context
         found = self._keys.get(read)
         if found is None:
@@ -172,7 +172,7 @@ class CachedEncoder:
         return computed
 
     def _packed(self, features: Features) -> Features:
-        """A copy by itself: a part of a batch would keep the whole of it in memory."""
+        """Return a copy of the features: a view into a batch would keep the whole batch in memory."""
         vectors, maps = features.vectors, features.attention_maps
         return Features(
             vectors.to(self._keep_on, copy=True).contiguous(),

@@ -18,17 +18,17 @@ from relatum.errors import RelatumError
 
 _SHARD = 32 * 2**20
 _MARK = {"relatum": "encoder features", "version": "2"}
-"""What the metadata of a shard begins with; the hashes of its features, by their keys, stand beside it."""
+"""The first entries in the metadata of a shard; the hashes of its features, by their keys, stand beside them."""
 _log = logging.getLogger(__name__)
 
 
 class DiskStore:
     """Features in shards of some megabytes, up to a number of bytes in the folder.
 
-    The header of each shard is the index of what is in it, so there is no index that could be lost or contradict the
-    shards, and several processes may write into one folder. A shard appears whole or not at all. One that cannot be
-    read is left alone, said, and counts for nothing: its sentences are computed again. So are features whose hash is
-    not that which was written with them; it is checked when they are first read.
+    The header of each shard is the index of its features, so there is no index that could be lost or contradict the
+    shards, and several processes may write into one folder. A shard appears whole or not at all. A shard that cannot be
+    read is left alone with a warning and not used: its sentences are computed again. So are features that do not match
+    the hash that was written with them; the hash is checked when features are first read.
     """
 
     def __init__(self, folder: Path, limit: int, shard_bytes: int = _SHARD) -> None:
@@ -84,7 +84,7 @@ class DiskStore:
         return True
 
     def flush(self) -> None:
-        """Write what waits as a shard of its own."""
+        """Write the waiting features as a new shard."""
         if not self._waiting:
             return
         tensors: dict[str, Tensor] = {}

@@ -20,7 +20,7 @@ from relatum.files import open_file, read_json
 from relatum.types import Context
 
 _SENTENCE_BEGIN, _SENTENCE_END, _WORD_BEGIN, _WORD_END, _FILLER = range(256, 261)
-"""What follows the 256 bytes among the characters."""
+"""The numbers of the special characters, which follow the 256 bytes."""
 _WIDEST, _MOST = 2**16, 100
 """The largest width, and the most layers, highways and filters, that are believed: the published ELMo has a width of
 4096 and 7 filters."""
@@ -29,7 +29,7 @@ _WIDEST, _MOST = 2**16, 100
 class ElmoEncoder:
     """A frozen ELMo; a word's vector is all its layers side by side (3072 numbers for the large one).
 
-    Sentences are read one by one from a state of zeros, so that the features of one do not depend on those before it.
+    Each sentence is read from a state of zeros, so that its features do not depend on the sentences before it.
     """
 
     n_attention_maps = 0
@@ -45,7 +45,7 @@ class ElmoEncoder:
 
     @classmethod
     def load(cls, folder: Path, mixing: str = "mean") -> ElmoEncoder:
-        """The ELMo of a folder with one `*options.json` and one `*weights.hdf5`."""
+        """Load the ELMo of a folder with one `*options.json` and one `*weights.hdf5`."""
         try:
             import h5py
         except ImportError as error:
@@ -109,7 +109,7 @@ class ElmoEncoder:
         return EncoderOutput(output * mask[..., None], None)
 
     def _fill(self, characters: list[int]) -> list[int]:
-        """A word's characters with its ends marked, filled up; 0 is left to what is no word at all."""
+        """Return a word's characters with its ends marked, padded to full length; 0 is reserved for "no word"."""
         filler = [_FILLER] * (self._n_characters - 2 - len(characters))
         return [1 + c for c in (_WORD_BEGIN, *characters, _WORD_END, *filler)]
 

@@ -43,10 +43,10 @@ class CharacterCnn(nn.Module):
 
 
 class ProjectedLstm(nn.Module):
-    """An LSTM whose output, which is also what its next step reads, is a clipped projection of its state.
+    """An LSTM whose output, which its next step reads too, is a clipped projection of its state.
 
-    Gates are in TensorFlow's order (input, candidate, forget, output), and 1 is added to the forget gate. That torch's
-    own LSTM cannot clip is the reason for this one.
+    Gates are in TensorFlow's order (input, candidate, forget, output), and 1 is added to the forget gate. This class
+    exists because torch's own LSTM cannot clip.
     """
 
     def __init__(self, width: int, inner_width: int, cell_clip: float | None, projection_clip: float | None) -> None:
@@ -76,7 +76,7 @@ class ProjectedLstm(nn.Module):
 
 
 class Elmo(nn.Module):
-    """The character network and the layers of both directions; each layer but the first adds what it reads."""
+    """The character network and the layers of both directions; skip connections are around all layers but the first."""
 
     def __init__(
         self,

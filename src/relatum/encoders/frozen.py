@@ -12,8 +12,8 @@ from torch.nn.functional import gelu, linear
 from relatum.kernels.linear import cpu as split
 
 _FEW_ROWS = 256
-"""Up to here, weights that lie in the order in which a CPU reads them pay in float32; with more, reading them is little
-of the work, and the plain product is as fast."""
+"""The most rows for which weights in the order in which a CPU reads them pay in float32; with more rows, reading the
+weights is little of the work, and the plain product is as fast."""
 
 
 class Packed(nn.Module):
@@ -38,7 +38,7 @@ class Packed(nn.Module):
 class FrozenLinear(Packed, nn.Linear):
     """A linear layer for inference alone, which computes and answers in the precision of its weights.
 
-    What it is given may be wider: so a network keeps float32 between products that are narrower.
+    Its inputs may be of higher precision: so a network keeps float32 between products of lower precision.
     """
 
     _splits = False
@@ -53,18 +53,18 @@ class FrozenLinear(Packed, nn.Linear):
 
     @property
     def splits(self) -> bool:
-        """Whether its products are made of several."""
+        """True if the layer's products are made of several in bfloat16."""
         return self._splits
 
     def split(self) -> None:
-        """From now on, make products of float32 on a CPU of several of bfloat16; see `split_products`."""
+        """From now on, make each float32 product on a CPU of several in bfloat16; see `split_products`."""
         self._splits, self._packed = True, None
 
     def forward(self, values: Tensor) -> Tensor:
         return self._multiply(values, activates=False)
 
     def activate(self, values: Tensor) -> Tensor:
-        """GELU of the product; where the two are one step, the product is not rounded between them."""
+        """Return GELU of the product; if product and GELU are one step, nothing is rounded between them."""
         return self._multiply(values, activates=True)
 
     def _multiply(self, values: Tensor, activates: bool) -> Tensor:
@@ -83,22 +83,22 @@ class FrozenLinear(Packed, nn.Linear):
 
 
 def _reorder(weight: Tensor) -> Tensor:
-    """The weights in the order in which torch's library for CPUs reads them."""
+    """Return the weights in the order in which torch's library for CPUs reads them."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
     return packed
 
 
 def _can_pack(values: Tensor) -> bool:
-    """Whether torch's library for CPUs multiplies these with weights in an order of its own, and is faster so."""
+    """True if torch's library for CPUs can multiply these values with weights in its own order, and is faster so."""
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     return values.dtype == torch.float32 and values.shape[:-1].numel() <= _FEW_ROWS
 
 
 def split_products(module: nn.Module) -> None:
-    """Let all linear layers in a frozen network of float32 make their products of several of bfloat16, on a CPU.
+    """Let all linear layers in a frozen float32 network make each product of several in bfloat16, on a CPU.
 
-    These have 16 bits, where bfloat16 has 8, and sums have all 24; a CPU that `can_split` is faster at them.
+    Split products have 16 bits, where bfloat16 has 8, and sums have all 24; a CPU that `can_split` is faster at them.
     """
     for part in list(module.modules()):
         for name, child in list(part.named_children()):
@@ -110,5 +110,5 @@ def split_products(module: nn.Module) -> None:
 
 
 def can_split() -> bool:
-    """Whether this machine has a CPU for which `split_products` is made, and the code for it."""
+    """True if this machine has a CPU for which `split_products` is made, and the compiled code for it."""
     return split.is_available()

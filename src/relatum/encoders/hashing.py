@@ -1,4 +1,4 @@
-"""Which encoder it is: hashes of its files."""
+"""The identity of an encoder: hashes of its files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CONFIGS = ("config.json", "model.safetensors.index.json", "*options.json")
 
 
 def weights_hash(folder: Path) -> str:
-    """The sha256 of the weights of an encoder; where they are in several files, that of their hashes in order."""
+    """Return the sha256 of the weights of an encoder; for several files, the sha256 of their hashes in order."""
     hashes = [file_hash(path) for path in encoder_weights(folder)]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
 def files_hash(folder: Path) -> str:
-    """A hash of all files of an encoder that have a say in its features."""
+    """Return a hash of all files of an encoder that affect its features."""
     return hashlib.sha256(" ".join(file_hash(path) for path in encoder_files(folder)).encode()).hexdigest()
 
 
@@ -56,7 +56,7 @@ def tokenizer_files(folder: Path) -> list[Path]:
 
 
 def encoder_weights(folder: Path) -> list[Path]:
-    """Those of them that hold weights."""
+    """Return the files of a folder that hold the weights of its encoder."""
     for pattern in ("model*.safetensors", "*weights.hdf5"):
         if found := sorted(folder.glob(pattern)):
             return found

@@ -26,16 +26,16 @@ from relatum.kernels.encoder.cpu import PreparedReading, Reading
 from relatum.types import Context
 
 _NO_WORD, _NO_PIECE = -1, -2
-"""In place of the word that a piece is of: a special piece is of none, and padding is not even a piece."""
+"""Markers in place of the word that a piece belongs to: for a piece that belongs to no word, and for padding."""
 
 
 class HuggingFaceEncoder:
     """A frozen transformer over pieces, read off in words.
 
-    The vector of a piece is the mean of the last layers; or all layers side by side, the embeddings first, where the
-    network is to mix them. The attention between two words is that between all their
-    pieces; special pieces are dropped and the rest is not normalised again. Maps are ordered by layer, then by head.
-    Words around a sentence are read with it and dropped in the same way.
+    The vector of a piece is the mean of the last layers; or all layers side by side, the embeddings first, if the
+    network is to mix them. The attention between two words is pooled from the attention between all their pieces;
+    special pieces are dropped and the rest is not normalised again. Maps are ordered by layer, then by head. Words
+    around a sentence are read with it and dropped in the same way.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class HuggingFaceEncoder:
         adapters: Path | None = None,
         or_all: bool = False,
     ) -> HuggingFaceEncoder:
-        """The encoder of a folder with config.json, safetensors and a tokenizer; without maps it is faster.
+        """Load the encoder of a folder with config.json, safetensors and a tokenizer; without maps it is faster.
 
-        Adapters are made part of its weights. With `or_all`, all of its layers are averaged where it has fewer than
-        the settings say.
+        Adapters are made part of its weights. With `or_all`, an encoder with fewer layers than the settings say
+        averages all of its layers.
         """
         shape = BertShape.from_config(read_settings(folder))
         changes = {} if adapters is None else read_changes(adapters)
@@ -103,7 +103,7 @@ class HuggingFaceEncoder:
 
     @property
     def n_attention_heads(self) -> int:
-        """The maps of each layer."""
+        """The number of attention maps of each layer."""
         return self._backbone.n_attention_heads
 
     @property
@@ -133,7 +133,7 @@ class HuggingFaceEncoder:
         return self
 
     def split_products(self) -> None:
-        """Make products with weights of several in bfloat16 from now on, where `frozen.can_split` says so."""
+        """Make each product with weights of several in bfloat16 from now on; only where `frozen.can_split`."""
         split_products(self._backbone)
 
     @torch.no_grad()
@@ -163,7 +163,7 @@ class HuggingFaceEncoder:
     def begin(
         self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
     ) -> PreparedReading | None:
-        """The features of sentences, ready to be computed in one call of compiled code; None where that cannot be."""
+        """Prepare the features of sentences for one call of compiled code; None if compiled code cannot be used."""
         packed = self._backbone.pack() if isinstance(self._backbone, Bert) and any(sentences) else None
         if packed is None:
             return None
@@ -184,10 +184,11 @@ class HuggingFaceEncoder:
         )
 
     def _read(self, pieces: Tensor, mask: Tensor, attending: Tensor, members: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(batch, pieces, width) and (batch, words, words, maps): what the layers say of pieces, and of words.
+        """Return the vectors of pieces (batch, pieces, width) and the attention of words (batch, words, words, maps).
 
-        Attention is pooled layer by layer: a tensor of that between the pieces of all layers would be the largest thing
-        in memory. (Of our own BERT only one layer's is there at a time; the `transformers` library hands over all.)
+        Attention is pooled layer by layer: a tensor of the attention between pieces in all layers would be the largest
+        thing in memory. (Our own BERT has the attention of one layer at a time; the `transformers` library hands over
+        all.)
         """
         n_kept = self._config.n_layers
         states: list[Tensor] = []
@@ -208,7 +209,7 @@ class HuggingFaceEncoder:
     def _batch(
         self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(batch, pieces) both: the pieces, and the word that each is of, or that it is of none, or not there."""
+        """Return two tensors (batch, pieces): the pieces, and the word of each piece, `_NO_WORD` or `_NO_PIECE`."""
         rows, owners = [], []
         for before, cut, after in self._cut(sentences, around):
             owner = [i for i, pieces in enumerate(cut) for _ in pieces]
@@ -228,7 +229,7 @@ class HuggingFaceEncoder:
     def _cut(
         self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
     ) -> Iterator[tuple[Sequence[int], list[tuple[int, ...]], Sequence[int]]]:
-        """Of each sentence the pieces before its words, those of each of them, and the pieces after them."""
+        """Yield for each sentence: the pieces before its words, the pieces of each word, the pieces after its words."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         around = around if self._config.context else None
         for number, words in enumerate(sentences):
@@ -242,7 +243,7 @@ class HuggingFaceEncoder:
                 yield [*prefix, *chain.from_iterable(before)], cut, [*chain.from_iterable(after), *suffix]
 
     def _cut_context(self, context: Context, n_pieces: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """The pieces of the words that are read before and after a sentence of so many pieces."""
+        """Return the pieces of the words that are read before and after a sentence of `n_pieces` pieces."""
         before, after = (list(map(self._tokenizer.cut, side)) for side in context.nearest(self._config.context))
         if self.max_pieces is None or n_pieces + sum(map(len, chain(before, after))) <= self.max_pieces:
             return before, after
@@ -258,7 +259,7 @@ class HuggingFaceEncoder:
 
 
 def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:
-    """(batch, words, words, heads) of (batch, heads, pieces, pieces), given two (batch, words, pieces)."""
+    """Pool attention (batch, heads, pieces, pieces) to (batch, words, words, heads) by two (batch, words, pieces)."""
     to_words = (attention.flatten(1, 2) @ members.to(attention.dtype).mT).unflatten(1, attention.shape[1:3])
     to_words = to_words.permute(0, 2, 3, 1)  # (batch, pieces, words, heads)
     maps: Tensor = (attending.to(attention.dtype) @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
@@ -266,10 +267,10 @@ def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:
 
 
 def _share(before: Sequence[int], after: Sequence[int], room: int) -> tuple[int, int]:
-    """How many words of each side have room, given the pieces of each word, that nearest to the sentence first.
+    """Return the number of words of each side that fit, given the pieces of each word, the nearest word first.
 
-    The side that has fewer pieces takes the next word; one that is at its end, or whose next word does not fit, leaves
-    what room there is to the other.
+    The side that has fewer pieces takes the next word; a side that is at its end, or whose next word does not fit,
+    leaves the room that is left to the other side.
     """
     sides, taken, sizes, growing = (before, after), [0, 0], [0, 0], [0, 1]
     while growing:

@@ -19,9 +19,9 @@ from relatum.errors import RelatumError
 from relatum.files import read_bytes
 
 CACHE_BYTES = 16 * 2**20
-"""The most memory for words that come again and their pieces: room for some 80,000 ordinary words."""
+"""The most memory for the cache of words and their pieces: room for some 80,000 ordinary words."""
 _PIECE_BYTES = 32
-"""Of the number of a piece in memory."""
+"""The bytes that the number of a piece takes in memory."""
 _HIGHEST = 2**24
 """The highest number of a piece that is believed."""
 
@@ -32,15 +32,15 @@ CODE_CURE = (
 
 
 def wants_code(error: Exception) -> bool:
-    """Whether `transformers` refused an encoder because it would have to run code of it."""
+    """True if `transformers` refused an encoder because it would have to run code of the encoder."""
     return "trust_remote_code" in str(error)
 
 
 class PieceTokenizer:
-    """Cuts words one by one, so that how a word is cut does not depend on its neighbours.
+    """A tokenizer that cuts words one by one, so that the pieces of a word do not depend on its neighbours.
 
-    What stands around a sentence (`prefix` and `suffix`, [CLS] and [SEP] for BERT) is learned from the tokenizer. A
-    word that spells such a special piece is cut like any other.
+    The special pieces around a sentence (`prefix` and `suffix`, [CLS] and [SEP] for BERT) are learned from the
+    tokenizer. A word that spells such a special piece is cut like any other.
     """
 
     def __init__(self, tokenizer: Tokenizer, where: Path) -> None:
@@ -68,7 +68,7 @@ class PieceTokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> PieceTokenizer:
-        """The tokenizer of a folder; the `transformers` library is only asked where there is no tokenizer.json."""
+        """Load the tokenizer of a folder; the `transformers` library is only used if there is no tokenizer.json."""
         path = folder / "tokenizer.json"
         try:
             tokenizer = Tokenizer.from_buffer(read_bytes(path)) if path.exists() else _convert(folder)
@@ -83,9 +83,9 @@ class PieceTokenizer:
             raise RelatumError(f"{folder}: the tokenizer cannot be read ({error})") from error
 
     def cut(self, word: str) -> tuple[int, ...]:
-        """Cut a word into pieces: at least one, the unknown piece where nothing is left of the word.
+        """Cut a word into pieces: at least one, the unknown piece if nothing is left of the word.
 
-        Words are remembered with their pieces; when there is no room for another, all are forgotten.
+        Words are cached with their pieces; when there is no room for another word, the cache is emptied.
         """
         pieces = self._cuts.get(word)
         if pieces is None:
@@ -132,7 +132,7 @@ class PieceTokenizer:
         raise RelatumError(f"{self._where}: the tokenizer cuts no word into pieces; is its vocabulary empty?")
 
     def _probes(self) -> Iterator[str]:
-        """Texts of which one should have pieces; most tokenizers know the first, and few need to be asked for more."""
+        """Yield texts, one of which should have pieces; most tokenizers know the first text, and few need more."""
         yield "a"
         yield from islice(self._tokenizer.get_vocab(with_added_tokens=False), 1000)
 
@@ -145,7 +145,7 @@ class PieceTokenizer:
 
     @property
     def mask(self) -> int:
-        """The piece that stands for a hidden one."""
+        """The mask piece, which stands for a hidden piece."""
         # In this order: MPNet's vocabulary also has the [MASK] of BERT, which MPNet has never learned.
         for name in ("<mask>", "[MASK]"):
             if (piece := self._tokenizer.token_to_id(name)) is not None:
@@ -154,7 +154,7 @@ class PieceTokenizer:
 
 
 def _marks_spaces(part: object) -> bool:
-    """Whether a word after a space has other pieces than the same word without: then each is read as after one."""
+    """True if a space before a word changes the word's pieces: then every word is read as after a space."""
     if not isinstance(part, dict):
         return False
     if part.get("type") == "Sequence":

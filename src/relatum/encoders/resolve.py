@@ -18,16 +18,16 @@ if TYPE_CHECKING:  # torch takes seconds to import, and names need none of it
 SHIPPED = Path(__file__).parent.parent / "pretrained" / "encoders"
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
-"""What is downloaded: never pickles, never code."""
+"""The files that are downloaded: never pickles, never code."""
 
 
 def cache_folder() -> Path:
-    """Where relatum keeps what it downloads and computes for later: $RELATUM_CACHE, or ~/.cache/relatum."""
+    """Return the folder for what relatum downloads and computes for later: $RELATUM_CACHE, or ~/.cache/relatum."""
     return expand_user(os.environ.get("RELATUM_CACHE") or "~/.cache/relatum")
 
 
 def expand_user(path: str) -> Path:
-    """The path with the home folder in place of a `~` at its beginning."""
+    """Return the path with the home folder in place of a `~` at its beginning."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -35,7 +35,7 @@ def expand_user(path: str) -> Path:
 
 
 def find_encoder(name: str) -> Path:
-    """The folder of an encoder, whether it is named itself, comes with relatum, is in the cache or on the hub."""
+    """Return the folder of an encoder: a folder by its path, or by name from relatum, the cache or the hub."""
     folder = named_folder(name)
     if folder is not None:
         return folder
@@ -48,10 +48,10 @@ def find_encoder(name: str) -> Path:
 
 
 def named_folder(name: str) -> Path | None:
-    """The folder that a name is the path of; None where there is none, and where it is an encoder's own name.
+    """Return the folder that a name is the path of; None if there is none, or if the name is an encoder's own.
 
-    A plain word means an encoder that comes with relatum or is in the cache, and a folder only where there is no such:
-    else a folder that happens to be in the current directory would take the place of a model's encoder.
+    A plain word means an encoder that comes with relatum or is in the cache, and a folder only if there is no such
+    encoder: else a folder that happens to be in the current directory would take the place of a model's encoder.
     """
     folder = expand_user(name)
     is_path = name.startswith((".", "~")) or "/" in name or os.sep in name
@@ -59,7 +59,7 @@ def named_folder(name: str) -> Path | None:
 
 
 def _stored(name: str) -> Path | None:
-    """The encoder of that name that comes with relatum or is in the cache."""
+    """Return the folder of the encoder of that name that comes with relatum or is in the cache, or None."""
     if not _HUB_NAME.fullmatch(name):
         return None
     places = (SHIPPED / name.lower(), cache_folder() / "encoders" / name)
@@ -69,10 +69,10 @@ def _stored(name: str) -> Path | None:
 def load_encoder(
     config: EncoderConfig, want_maps: bool, folders: Sequence[Path] = (), adapters: Path | None = None
 ) -> TextEncoder | None:
-    """The encoder that a configuration asks for, frozen and on the CPU; None where it asks for none.
+    """Load the encoder that a configuration asks for, frozen and on the CPU; None if it asks for none.
 
-    It, and those beside it, are read from `folders` where these are given, such as those of a model which holds its
-    encoder. Adapters of a folder are made part of it.
+    The encoder, and encoders beside it, are read from `folders` if these are given, such as the folders of a model that
+    holds its encoder. The adapters of a folder are made part of the encoder.
     """
     if config.kind == "none":
         return None
@@ -95,7 +95,7 @@ def load_encoder(
 
 
 def _find_all(names: Sequence[str]) -> list[Path]:
-    """The folders of encoders, each of which must be another."""
+    """Return the folders of encoders, which must all be different."""
     folders = list(map(find_encoder, names))
     places = [folder.resolve() for folder in folders]
     for number, place in enumerate(places):

@@ -1,4 +1,4 @@
-"""Several encoders, whose features stand side by side."""
+"""Several encoders, with their features side by side."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from relatum.types import Context
 
 
 class StackedEncoder:
-    """Frozen encoders that all read a sentence; the network reads what each of them says of a word and of a pair.
+    """Frozen encoders that all read a sentence; the network reads the features of all, for words and for pairs.
 
-    Each cuts words into pieces of its own, so that one may know capital letters and another may not.
+    Each encoder cuts words into pieces of its own, so that one may know capital letters and another may not.
     """
 
     def __init__(self, encoders: Sequence[HuggingFaceEncoder]) -> None:
@@ -38,12 +38,12 @@ class StackedEncoder:
 
     @property
     def max_pieces(self) -> int | None:
-        """The fewest that any of them can read, where `count_pieces` has the most that any of them makes."""
+        """The lowest limit of any encoder; `count_pieces` has the most pieces that any encoder makes."""
         return min((one.max_pieces for one in self.encoders if one.max_pieces is not None), default=None)
 
     @property
     def folder(self) -> Path:
-        """That of the first."""
+        """The folder of the first encoder."""
         return self.encoders[0].folder
 
     @cached_property
@@ -60,7 +60,7 @@ class StackedEncoder:
         return self
 
     def split_products(self) -> None:
-        """As `HuggingFaceEncoder.split_products`, for each of them."""
+        """Call `HuggingFaceEncoder.split_products` on each encoder."""
         for one in self.encoders:
             one.split_products()
 

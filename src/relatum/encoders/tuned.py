@@ -1,7 +1,7 @@
 """An encoder that is trained with the network: adapters beside its linear layers (LoRA), or all its weights.
 
-While training it is a model of the `transformers` library, whatever its kind. What is saved is read as a frozen encoder
-(`huggingface.py`), adapters as part of its weights.
+While training it is a model of the `transformers` library, whatever its kind. Once saved, it is loaded as a frozen
+encoder (`huggingface.py`), with adapters as part of its weights.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from relatum.types import Context
 
 
 class TunedEncoder(HuggingFaceEncoder):
-    """A Hugging Face encoder whose weights, or adapters, are learned; its own dropout is on where gradients are.
+    """A Hugging Face encoder whose weights, or adapters, are learned; its dropout is on when gradients are computed.
 
-    Dropout also falls upon the attention maps: they are what the layers have used.
+    Dropout also applies to the attention maps: they are the maps that the layers have used.
     """
 
     def __init__(self, backbone: Backbone, model: nn.Module, config: Config, want_maps: bool, folder: Path) -> None:
@@ -43,7 +43,7 @@ class TunedEncoder(HuggingFaceEncoder):
 
     @classmethod
     def prepare(cls, config: Config, want_maps: bool) -> TunedEncoder:
-        """The encoder that the settings name, on the CPU; new adapters are drawn by the seed and by nothing else."""
+        """Load the encoder that the settings name, on the CPU; new adapters are drawn by the seed alone."""
         from relatum.encoders.automodel import load_automodel
 
         folder = find_encoder(config.encoder.name)
@@ -64,12 +64,12 @@ class TunedEncoder(HuggingFaceEncoder):
 
     @property
     def module(self) -> nn.Module:
-        """All its weights, learned or not."""
+        """The module with all weights of the encoder, learned or not."""
         return self._model
 
     @property
     def fingerprint(self) -> str:
-        """No hash of features, which change with every update; it is that of no frozen encoder."""
+        """A fingerprint that no frozen encoder has; it does not identify features, which change with every update."""
         return f"tuned {super().fingerprint}"
 
     def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
@@ -77,14 +77,14 @@ class TunedEncoder(HuggingFaceEncoder):
         return super().encode(sentences, around)
 
     def learn(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        """As `encode`, with gradients and dropout."""
+        """Encode sentences like `encode`, but with gradients and dropout."""
         self._model.train()
         return self._encode(sentences, around)
 
     def by_depth(self) -> list[list[Parameter]]:
-        """The weights that are learned: those of the embeddings, of each layer, and last of what is above all layers.
+        """Return the learned weights: of the embeddings, of each layer, and last of all parts above the layers.
 
-        Layers that share their weights are all above.
+        Layers that share their weights all count as above.
         """
         layers = _find_layers(self._model, self._backbone.n_layers)
         if len(layers) != self._backbone.n_layers:
@@ -98,7 +98,7 @@ class TunedEncoder(HuggingFaceEncoder):
         return found
 
     def save(self, folder: Path, dtype: torch.dtype) -> None:
-        """Write what was learned: the files of adapters, or those of the whole encoder."""
+        """Write the learned weights: the files of adapters, or the files of the whole encoder."""
         if self._config.tuning == "lora":
             save_adapters(self._model, folder, dtype)
             return
@@ -124,13 +124,13 @@ class TunedEncoder(HuggingFaceEncoder):
 
 
 def _find_layers(model: nn.Module, n_layers: int) -> list[nn.Module]:
-    """The layers of a transformer, by themselves; fewer where they share their weights."""
+    """Return the layers of a transformer; fewer if layers share their weights."""
     lists = [list(part) for part in model.modules() if isinstance(part, nn.ModuleList)]
     return next((one for one in lists if len(one) == n_layers), lists[0] if lists else [])
 
 
 def _computed_twice(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A layer that keeps what it read instead of all that it made, and makes it again for its gradients.
+    """Checkpoint a layer: it keeps its inputs instead of all results, and computes these again for its gradients.
 
     The library offers this for some models and not for others, such as MPNet.
     """
@@ -147,7 +147,7 @@ def _computed_twice(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
-    """Within the block, products in half precision; norms, softmax and the sums between layers are in float32."""
+    """Within the block, compute products in half precision; norms, softmax and sums between layers are in float32."""
     if dtype is None:
         yield
         return

@@ -43,10 +43,10 @@ class WordVectors:
 
 
 def read_word_vectors(path: Path, only: Collection[str] | None = None) -> WordVectors:
-    """The vectors of a text file, one word and its numbers a line; `.gz` is read too.
+    """Read the vectors of a text file, one word and its numbers per line; `.gz` is read too.
 
-    Only the words in `only` are kept, where it is given: the numbers of the others are counted but not parsed. A
-    first line "count width", as word2vec writes it, is skipped. Of a word that is there twice, the first vector stays.
+    If `only` is given, only its words are kept: the numbers of other words are counted but not parsed. A first line
+    "count width", as word2vec writes it, is skipped. If a word is there twice, its first vector is kept.
     """
     reader = _Reader(path, None if only is None else frozenset(only))
     try:
@@ -59,7 +59,7 @@ def read_word_vectors(path: Path, only: Collection[str] | None = None) -> WordVe
 
 
 class _Reader:
-    """Collects vectors and problems while lines stream past."""
+    """A collector of vectors and problems while lines stream past."""
 
     def __init__(self, path: Path, only: frozenset[str] | None) -> None:
         self._path = path
@@ -121,7 +121,7 @@ class _Reader:
             self._blame(numbers, bodies)
 
     def _split(self, lines: list[_Line]) -> Iterator[tuple[str, int, bytes]]:
-        """Each good line as its word, its number and its vector, unparsed."""
+        """Yield the word of each good line, the number of the line, and the vector, unparsed."""
         for number, line in lines:
             # A few words of the largest GloVe file have spaces in them, so the numbers are counted from the right.
             spaces = line.count(b" ")
@@ -157,7 +157,7 @@ def _is_header(start: list[_Line]) -> bool:
 
 
 def _cut(line: bytes, n_spaces: int) -> list[bytes] | None:
-    """The line cut after that many spaces more than the first; None where there are not so many."""
+    """Split a line into a word with `n_spaces` spaces in it, and the rest; None if `n_spaces` is negative."""
     if n_spaces < 0:
         return None
     parts = line.split(b" ", n_spaces + 1)

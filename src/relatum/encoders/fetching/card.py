@@ -10,12 +10,12 @@ NAME = "README.md"
 
 
 def write_card(encoder: Fetchable, folder: Path) -> None:
-    """Write what a user of the encoder must know, into its folder."""
+    """Write the card, which says what a user of the encoder must know, into the encoder's folder."""
     (folder / NAME).write_text(make_card(encoder), encoding="utf-8")
 
 
 def make_card(encoder: Fetchable) -> str:
-    """The text of the card."""
+    """Return the text of the card."""
     case = "cased" if encoder.cased else "uncased"
     shape = (
         f"{encoder.n_layers} layers of width {encoder.width} with {encoder.n_attention_heads} attention heads, {case}"

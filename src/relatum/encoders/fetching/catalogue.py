@@ -1,4 +1,4 @@
-"""Which encoders can be fetched: a table of packages, hashes, shapes and licences."""
+"""The encoders that can be fetched: a table of packages, hashes, shapes and licences."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class Package:
     name: str
     version: str
     file: str
-    """Its name as `pip download` or `npm pack` give it."""
+    """The name of the file as `pip download` or `npm pack` give it."""
     n_bytes: int
     sha256: str
     integrity: str = ""
-    """What npm has as its hash: "sha512-", and the sha512 in base64."""
+    """The hash that npm has of the file: "sha512-", and the sha512 in base64."""
     slice: str = ""
-    """The file in it that is a part of an archive, where all packages together hold one archive."""
+    """The file in the package that is a slice of an archive, if all packages together hold one archive."""
 
     @property
     def file_on_server(self) -> str:
-        """Its name as the registry has it: npm leaves the owner out."""
+        """The name of the file as the registry has it: npm leaves the owner out."""
         return f"{self.name.rpartition('/')[2]}-{self.version}.tgz" if self.registry == "npm" else self.file
 
 
 @dataclass(frozen=True, slots=True)
 class Fetchable:
-    """An encoder, where its parts are, and what comes out."""
+    """An encoder that can be fetched: the packages of its parts, and the files that come out."""
 
     name: str
     title: str
     origin: str
-    """The model on the hub that it is, or comes from."""
+    """The model on the hub that the encoder is, or comes from."""
     licence: str
     n_layers: int
     width: int
@@ -47,19 +47,19 @@ class Fetchable:
     cased: bool
     packages: tuple[Package, ...]
     folder: str
-    """The folder of its files in the package, or in the archive that slices make."""
+    """The folder of the encoder's files in the package, or in the archive that slices make."""
     weights: str
-    """Its weights there: safetensors, or ONNX."""
+    """The file of weights in that folder: safetensors, or ONNX."""
     n_bytes: int
     """The size of the safetensors that come out."""
     sha256: str
-    """Their hash."""
+    """The sha256 of the safetensors that come out."""
     prefix: str = ""
-    """What the names of its weights begin with in an ONNX file; others are left out."""
+    """The prefix of the names of the encoder's weights in an ONNX file; other weights are left out."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: _NOTHING)
     """The JSON files that the package lacks."""
     remark: str = ""
-    """What a user must know of it."""
+    """A note that a user of the encoder must know."""
     citations: tuple[str, ...] = ()
 
     @property
@@ -272,7 +272,7 @@ CATALOGUE: Mapping[str, Fetchable] = MappingProxyType(
     {encoder.name: encoder for encoder in (MPNET, GTE, MINILM, DISTILBERT, BERT_NER)}
 )
 HUB_NAMES = frozenset({DISTILBERT.name})
-"""Those that the model hub knows by the same name: while they are not fetched, it is asked for them."""
+"""The encoders that the model hub knows by the same name: until they are fetched, the hub is asked for them."""
 
 
 def fetchable_names() -> str:

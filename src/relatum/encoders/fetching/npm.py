@@ -1,4 +1,4 @@
-"""Tarballs of npm's registry, over https; what was interrupted is gone on with."""
+"""Tarballs of npm's registry, over https; an interrupted download is resumed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _VARIABLES = ("npm_config_registry", "NPM_CONFIG_REGISTRY")
 _BLOCK = 2**18
 _TIMEOUT = 60
 _PAUSES = (1.0, 3.0, 9.0)
-"""Seconds before each further try."""
+"""The seconds to wait before each further try."""
 
 
 def tarball_address(package: Package) -> str:
-    """Where the tarball of a package is, in the registry of $npm_config_registry or in npm's own."""
+    """Return the address of a package's tarball, in the registry of $npm_config_registry or in npm's own."""
     named = next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), _REGISTRY)
     if not named.startswith(("https://", "http://")):
         raise RelatumError(f"npm_config_registry is {named!r}, which is no address; expected one like {_REGISTRY}")
@@ -31,7 +31,7 @@ def tarball_address(package: Package) -> str:
 
 
 def download_tarball(package: Package, path: Path, report: Callable[[int], None]) -> None:
-    """Download a tarball to a path; a part of it that is left from an earlier try is kept and gone on with."""
+    """Download a tarball to a path; a part of the tarball that is left from an earlier try is kept and resumed."""
     address = tarball_address(package)
     draft = path.with_name(path.name + ".partial")
     for pause in (*_PAUSES, None):

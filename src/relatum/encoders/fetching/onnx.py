@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 _TYPES = {1: "<f4", 2: "u1", 3: "i1", 6: "<i4", 7: "<i8"}
 _SIZES = {1: 8, 5: 4}
-"""How many bytes the kinds of protobuf's fields have that always have as many."""
+"""The number of bytes of a field, for the kinds of protobuf fields that have a fixed size."""
 _ROUNDING = ("QuantizeLinear", "DequantizeLinear", "Cast", "Mul")
 """Operations between a product and its bias that only quantise or rescale; they are skipped."""
 _QUANTIZED = "_quantized"
@@ -44,7 +44,7 @@ class Graph:
 
 
 def read_graph(content: bytes) -> Graph:
-    """The graph of an ONNX file; the constants are views of its content."""
+    """Read the graph of an ONNX file; the constants are views of the file's content."""
     try:
         (graph,) = (part for field, _, part in _fields(memoryview(content)) if field == 7)
         nodes = tuple(_node(part) for field, _, part in _fields(graph) if field == 1)
@@ -54,7 +54,7 @@ def read_graph(content: bytes) -> Graph:
 
 
 def named_weights(graph: Graph) -> dict[str, Array]:
-    """The weights of a graph by the names that they had in torch, in float32, linear layers as torch has them."""
+    """Return the weights of a graph by the names that they had in torch, in float32, linear layers as in torch."""
     known = {name: value for name, value in graph.constants.items() if value.dtype == np.float32}
     names = {name: name for name in known}
     readers: dict[str, list[Node]] = {}
@@ -78,7 +78,7 @@ def named_weights(graph: Graph) -> dict[str, Array]:
 
 
 def _bias(product: str, readers: dict[str, list[Node]], constants: dict[str, Array]) -> str:
-    """The name of the bias that is added to a product."""
+    """Return the name of the bias that is added to a product."""
     name = product
     while len(readers.get(name, ())) == 1:
         (node,) = readers[name]
@@ -141,7 +141,7 @@ def _tensor(message: memoryview) -> tuple[str, Array]:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-    """The fields of a protobuf message: which it is, its number where it is one, its bytes where it has some."""
+    """Yield the fields of a protobuf message: field number, integer value (0 if none), and bytes (empty if none)."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

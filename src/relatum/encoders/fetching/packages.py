@@ -14,11 +14,11 @@ from relatum.encoders.hashing import file_hash
 from relatum.errors import RelatumError
 
 Report = Callable[[str, int | None, int], None]
-"""Called with what is being done, how many bytes of it are (None where nobody knows), and how many there are."""
+"""Called with the current step, the number of bytes done (None if unknown), and the total number of bytes."""
 
 
 def find_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path]:
-    """The packages of an encoder in a folder, under the name that either tool or the registry gives them."""
+    """Find the packages of an encoder in a folder, under the name that pip, npm or the registry gives them."""
     if not folder.is_dir():
         raise RelatumError(f"{folder}: there is no such folder; --from takes the folder with the packages")
     found = {package: _find(package, folder) for package in encoder.packages}
@@ -36,7 +36,7 @@ def find_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path
 
 
 def download_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path]:
-    """The packages of an encoder, downloaded into a folder; those that are whole there already are not again."""
+    """Download the packages of an encoder into a folder; packages that are whole there already are not again."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for i, package in enumerate(encoder.packages, 1):
@@ -81,12 +81,12 @@ def check_package(path: Path, package: Package) -> None:
 
 
 def integrity(digest: bytes) -> str:
-    """A sha512 as npm writes it."""
+    """Format a sha512 as npm writes it."""
     return f"sha512-{base64.b64encode(digest).decode()}"
 
 
 def by_hand(packages: Sequence[Package]) -> str:
-    """The commands that download packages."""
+    """Return the commands that download packages."""
     wheels = [f"{package.name}=={package.version}" for package in packages if package.registry == "PyPI"]
     tarballs = [f"{package.name}@{package.version}" for package in packages if package.registry == "npm"]
     commands = [f"pip download --no-deps --only-binary :all: {' '.join(wheels)}"] if wheels else []

@@ -58,7 +58,7 @@ def _runs(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """The size of the files of a folder in which another program writes and deletes."""
+    """Return the size of the files of a folder in which another program writes and deletes."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
