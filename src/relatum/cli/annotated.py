@@ -17,9 +17,9 @@ ModelName = Annotated[
 
 
 def load_annotated(data: Path, part: str, format: str | None, model: Model, name: str) -> tuple[list[Example], bool]:
-    """The sentences of a part as the model's training reads them, and whether all their types are known to the model.
+    """Return the sentences of a part as training reads them, and true if the model knows all their types.
 
-    What there is to say about them is said.
+    Remarks about the data, and types that the model does not know, are printed.
     """
     from relatum.cli.console import say
     from relatum.training.corpus import load_part

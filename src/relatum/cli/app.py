@@ -125,7 +125,7 @@ def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
 
 
 def _open_streams() -> None:
-    """Make sure that no message can fail: not for want of a stream, nor for a sign that its encoding lacks.
+    """Make sure that no message can fail, even if a stream is missing or its encoding lacks a character.
 
     Results need a stream: a command that prints some into a closed standard output ends with an error.
     """
@@ -152,7 +152,7 @@ class _PlainFormatter(logging.Formatter):
 
 
 class ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that is closed: the first result that is printed is an error."""
+    """A stand-in for a closed standard output: printing the first result raises an error."""
 
     def write(self, _text: str) -> int:
         raise RelatumError(
@@ -162,7 +162,7 @@ class ClosedOutput(io.TextIOBase):
 
 
 def _drop_output(error: OSError | None = None) -> int:
-    """Give up a standard output that takes no more, so that nothing tries again when Python ends."""
+    """Send standard output, which accepts no more, to nowhere, so that Python does not try again; return the status."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What the commands share on screen: messages on standard error, results on standard output.
+"""Output of the commands: messages on standard error, results on standard output.
 
 Labels, texts and file names may hold codes that move a terminal's cursor or rename its window. Everything that a
 command shows therefore goes through this module, which spells such codes out.
@@ -41,7 +41,7 @@ def results(file: TextIO | None = None) -> Console:
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal could not show; lines stay lines."""
+    """Escape characters that a terminal could not show; line breaks stay."""
     return errors.printable(text, keep="\n")
 
 
@@ -56,19 +56,22 @@ def show_json(value: object, indent: int | None = 2) -> None:
 
 
 def to_json(value: object, stream: TextIO, indent: int | None = None) -> str:
-    """Write a value as JSON for a stream; what the stream lacks or a terminal would obey is escaped as JSON does it."""
+    """Return a value as JSON for a stream.
+
+    Characters that the stream cannot encode, or that a terminal would obey, are escaped by the rules of JSON.
+    """
     lacks_letters = "utf" not in (stream.encoding or "utf-8").lower()
     text = json.dumps(value, ensure_ascii=lacks_letters, indent=indent)
     return _TERMINAL_CODES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def say(message: str) -> None:
-    """A remark to the person at the terminal; standard output stays free for results."""
+    """Print a remark for the person at the terminal on standard error; standard output stays free for results."""
     print(f"relatum: {printable(message)}", file=sys.stderr)
 
 
 def warn_about(problems: Problems) -> None:
-    """Everything that was skipped, changed or left out."""
+    """Print everything that was skipped, changed or left out."""
     if problems.count:
         for problem in problems.kept:
             say(str(problem))
@@ -79,7 +82,7 @@ def warn_about(problems: Problems) -> None:
 
 
 def watch(documents: Iterable[Document], name: str) -> Iterator[Document]:
-    """The documents, with a counter on the terminal while they pass; silent where nobody is looking."""
+    """Yield the documents, and count them on the terminal; silent if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield from documents
         return

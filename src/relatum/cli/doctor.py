@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pydantic")
-"""The packages whose versions are asked for when something goes wrong, whether or not they are required."""
+"""The packages whose versions matter when something goes wrong, required or not."""
 
 _TORCH_CURE = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cpu (without a GPU)"
 
@@ -32,7 +32,7 @@ EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; only what is broken keeps relatum from working."""
+    """One thing that was checked; only the state "broken" keeps relatum from working."""
 
     name: str
     detail: str
@@ -93,7 +93,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _requirements() -> dict[str, str]:
-    """The packages that relatum cannot do without, each with its lowest version, or an empty string."""
+    """Return the required packages, each with its lowest version, or an empty string."""
     import re
     from importlib import metadata
 
@@ -119,7 +119,7 @@ def _version(package: str) -> str | None:
 
 
 def _numbers(version: str) -> list[int]:
-    """The numbers a release begins with, by which versions are compared: 2.5.0+cpu is [2, 5]."""
+    """Return the numbers that a release begins with, by which versions are compared: 2.5.0+cpu is [2, 5]."""
     import re
 
     numbers = [int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version, maxsplit=1)[0])]
@@ -166,7 +166,7 @@ def _load() -> Iterator[Finding]:
 
 
 def _bf16(torch: ModuleType) -> str:
-    """What --precision bf16 is worth on this CPU."""
+    """Say if --precision bf16 is fast or slow on this CPU."""
     for name, query in (("AMX", "_is_amx_tile_supported"), ("AVX-512", "_is_avx512_bf16_supported")):
         supported = getattr(getattr(torch, "cpu", None), query, None)  # not a public part of torch
         if supported is not None and supported():
@@ -175,7 +175,7 @@ def _bf16(torch: ModuleType) -> str:
 
 
 def _torch() -> ModuleType | Finding:
-    """The module, or why there is none."""
+    """Return the module torch, or the finding that says why it cannot be imported."""
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that it needs
@@ -261,7 +261,7 @@ def _restore_cure() -> str:
 
 
 def _folders(kind: str) -> list[Path]:
-    """What comes with relatum of that kind."""
+    """Return the folders of that kind, such as models or encoders, that come with relatum."""
     place = PRETRAINED / kind
     return sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
 

@@ -134,7 +134,7 @@ def _fetch(encoder: Fetchable, source: Path | None, force: bool) -> Path:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int | None, int], None]]:
-    """What shows the steps of fetching: a bar on a terminal, else a line for each."""
+    """Yield a function that shows the steps of fetching: as a bar on a terminal, else as a line for each step."""
     import sys
 
     from relatum.cli.console import say

@@ -1,4 +1,4 @@
-"""What `relatum evaluate` and `relatum score` share where errors are asked for."""
+"""Options and functions for error analysis, shared by `relatum evaluate` and `relatum score`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Report = Annotated[
 
 
 class ErrorReader:
-    """Analyses errors of systems on the same data, and remembers what was seen in training."""
+    """An analyser of the errors of systems on the same data, which keeps what was seen in training."""
 
     def __init__(self, data: Path, part: str | None, train: str | None, format: str | None, text: TextConfig) -> None:
-        """Find and read the training documents, where there are some; `part` is the one that is scored, if known."""
+        """Find and read the training documents, if there are some; `part` is the part that is scored, if known."""
         from relatum.cli.console import say
         from relatum.data.splitting import make_splitter
 
@@ -99,14 +99,14 @@ def write_report(
 
 
 def wants_errors(errors: bool, worst: int | None, train: str | None) -> bool:
-    """Whether errors are to be shown; training data without that are a mistake."""
+    """True if errors are to be shown; --train without --errors or --worst is refused."""
     if train is not None and not errors and worst is None:
         raise typer.BadParameter("--train is for what was seen in training, which --errors shows; add --errors")
     return errors or worst is not None
 
 
 def _training_part(data: Path, part: str | None, train: str | None, format: str | None) -> Part | None:
-    """The part that is named, of the data or by its path; or else the part train, unless that is what is scored."""
+    """Return the part that --train names, a part of the data or a path; else the part train, unless that is scored."""
     from relatum.data.corpus import open_corpus
     from relatum.errors import RelatumError
 

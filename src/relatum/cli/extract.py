@@ -109,7 +109,7 @@ def _run(
     threshold: float | None,
     on_progress: Callable[[int, int], None],
 ) -> Iterator[Extraction]:
-    """What is found in each document; the extractor may look ahead, so ids wait for their texts."""
+    """Yield the extraction of each document; the extractor may read ahead, so ids are queued until their texts come."""
     from collections import deque
 
     ids: deque[str] = deque()

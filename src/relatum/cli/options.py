@@ -49,7 +49,7 @@ Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set tra
 def read_splitting(
     overrides: Sequence[str] | None, refusal: str = "the other settings are the model's own"
 ) -> dict[str, str]:
-    """The rules that `--set` gives for splitting text, by the keys of the section text; other keys are refused."""
+    """Return the rules for splitting text that `--set` gives, by the keys of the section text; refuse other keys."""
     from relatum.config import trace_config
 
     _, settings = trace_config(None, overrides or ())

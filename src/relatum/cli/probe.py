@@ -107,7 +107,7 @@ def _record(document: Document, probes: Sequence[Probe], tables: bool) -> dict[s
 
 
 def _show(console: Console, probe: Probe) -> None:
-    """The sentence, and two tables: a row for all that any layer says, a column for each layer."""
+    """Print the sentence and two tables: a row for every item that any layer finds, a column for each layer."""
     from relatum.extractor.result import mention
 
     text = probe.text
@@ -146,7 +146,7 @@ def _place(entity: Entity) -> tuple[int, int, str]:
 def _show_rows(
     console: Console, headings: Sequence[str], rows: Iterable[tuple[list[str], Sequence[float | None]]]
 ) -> None:
-    """A row has its score in each layer; −1 where the layer does not say it."""
+    """Print a table of rows, each with its score in every layer; −1 if the layer does not find it."""
     from relatum.evaluation.tables import new_table
 
     title = "relations" if "relation" in headings else "entities"

@@ -1,4 +1,4 @@
-"""A sign of life while a model reads."""
+"""Progress on the terminal while a model reads."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def count_sentences(name: str) -> Iterator[Callable[[int, int], None]]:
-    """What to call with the sentences read and gathered; it counts them on the terminal, if somebody is looking.
+    """Yield a function that is called with the numbers of sentences read and gathered, and shows them on a terminal.
 
-    The line is gone whenever all that was gathered has been read, so that answers can be printed.
+    The line is cleared whenever all gathered sentences have been read, so that answers can be printed.
     """
     shown: Progress | None = None
 

@@ -163,7 +163,7 @@ def reproduce(
 
 
 def _list(requests: Sequence[Request], out: Path) -> None:
-    """What would be run, and how it would be without this command."""
+    """Print the runs that would be made, and the commands that make them without this command."""
     from relatum.cli.console import printable
     from relatum.experiments.making import plan_tables
     from relatum.experiments.selection import find_missing_words, find_table
@@ -195,7 +195,7 @@ def _list(requests: Sequence[Request], out: Path) -> None:
 
 
 def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
-    """Print tables one after the other; one by itself is a record in JSON, several are a list of them."""
+    """Print tables one after the other; in JSON, a single table is a record, and several are a list of records."""
     from relatum.cli.console import printable, results, show_json
     from relatum.experiments import rendering
 
@@ -226,7 +226,7 @@ def _show_files(paths: Sequence[Path], format: Form) -> None:
 
 
 def _fill(page: Path) -> None:
-    """Make the tables of a page anew; files are named from the folder that the command is given in."""
+    """Make the tables of a page anew; file names on the page are relative to the current folder."""
     from relatum.cli.console import say
     from relatum.data.atomic import replacing_file
     from relatum.errors import RelatumError
@@ -245,7 +245,7 @@ def _fill(page: Path) -> None:
 
 
 def _command(request: Request, data: list[str], listed: list[str], jobs: str | None, device: str | None) -> str:
-    """The command, to be kept with its results; the folder of the runs is left to whoever gives it again."""
+    """Return the command, to be kept with its results; without --out, which whoever repeats it chooses."""
     import shlex
 
     lists = {

@@ -18,7 +18,7 @@ Jobs = int | Literal["auto"] | None
 
 
 def read_jobs(text: str | None) -> Jobs:
-    """The value of --jobs."""
+    """Parse the value of --jobs."""
     if text is None or text == "auto":
         return text  # type: ignore[return-value]
     if not text.isdecimal() or int(text) < 1:
@@ -27,7 +27,7 @@ def read_jobs(text: str | None) -> Jobs:
 
 
 def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs) -> Config:
-    """Make the folder of the runs, with nothing trained yet; the answer is what they are going to be trained with."""
+    """Make the folder of the runs, with nothing trained yet; return the settings that they will be trained with."""
     from relatum.cli.console import say
     from relatum.cli.train import settle
     from relatum.config import load_config
@@ -68,7 +68,10 @@ def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs)
 
 
 def _chosen(given: Config, settled: Config) -> list[str]:
-    """What was chosen for all runs alike, as a run by itself must be told, which would choose for its own data."""
+    """Return the settings that were chosen for all runs as `--set` options.
+
+    A single run needs them, since it would else choose settings for its own data.
+    """
     from relatum.config import list_keys
 
     pairs = zip(list_keys(given), list_keys(settled), strict=True)
@@ -79,7 +82,7 @@ def _chosen(given: Config, settled: Config) -> list[str]:
 def complete_several(
     path: Path, device: str | None = None, jobs: Jobs = None, functions: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Go on until all runs have ended, and show their scores; the exit status is 1 where some failed.
+    """Complete all runs, and print their scores; the exit status is 1 if some failed.
 
     `functions` are the rules for splitting text that the user named, by the keys of the section text.
     """

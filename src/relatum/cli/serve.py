@@ -114,7 +114,7 @@ def serve(
 
 
 def name_models(given: list[str]) -> dict[str, str]:
-    """The names that models are served by: as given before a =, or else the last part of the path."""
+    """Return model paths by the names they are served by: the name before a =, else the last part of the path."""
     from relatum.errors import RelatumError
 
     named: dict[str, str] = {}
@@ -134,7 +134,7 @@ def name_models(given: list[str]) -> dict[str, str]:
 
 
 def _log_requests() -> None:
-    """One line for every request on standard error: what was asked for, not what was in it."""
+    """Log one line for every request on standard error: its address, not its content."""
     import logging
 
     handler = logging.StreamHandler()

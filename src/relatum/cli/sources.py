@@ -1,4 +1,4 @@
-"""Where `relatum extract` finds its texts."""
+"""The sources of texts of `relatum extract`: an argument, a file, a folder, or standard input."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LINES = '{"text": "…"} on each line'
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Texts that can be read more than once; what cannot be used becomes a problem."""
+    """A source of texts that can be read more than once; a text that cannot be used becomes a problem."""
 
     where: str
     read: Callable[[Problems], Iterator[Document]]
     many: bool = False
-    """Whether it may hold several texts, however many it does hold."""
+    """True if the source may hold several texts, even if it holds only one."""
     expected: str = "text"
 
 
 def find_source(text: str | None, path: Path | None) -> Source:
-    """The text that is given, what is at the path, or else standard input."""
+    """Return the source of the given text, of the file or folder at the path, or else of standard input."""
     from relatum.errors import RelatumError
 
     if text is not None and path is not None:
@@ -72,7 +72,7 @@ def _argument(text: str) -> str:
 
 
 def _standard_input() -> Source:
-    """One text, or JSONL where the first line is a record with a text."""
+    """Read standard input as one text, or as JSONL if the first line is a record with a text."""
     import codecs
 
     from relatum.cli.console import say
@@ -154,7 +154,7 @@ def _read_piped_lines(data: bytes, problems: Problems) -> Iterator[Document]:
 
 
 def _piped_records(data: bytes, problems: Problems) -> Iterator[Record]:
-    """As `json_lines`, which reads files."""
+    """Yield the records of piped JSONL, like `json_lines`, which reads files."""
     import io
 
     from relatum.data.json_files import decode, parse_json

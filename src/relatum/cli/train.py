@@ -31,7 +31,7 @@ _RESUMED = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a new run, or several, are started with."""
+    """The arguments of `relatum train` for a new run, or for several."""
 
     data: Path
     out: Path
@@ -43,7 +43,7 @@ class Call:
     with_test: bool = True
 
     def arguments(self) -> list[str]:
-        """What stands behind `relatum train DATA --out RUN`, but for the fold."""
+        """Return the options that follow `relatum train DATA --out RUN`, except the fold."""
         given = {"--config": self.config, "--from": self.format}
         words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
         words += [word for override in self.overrides for word in ("--set", override)]
@@ -51,7 +51,7 @@ class Call:
         return words + ([] if self.device == "auto" else ["--device", self.device])
 
     def command(self, *more: str) -> str:
-        """The whole command, to be kept with its results."""
+        """Return the whole command, to be kept with its results."""
         import shlex
 
         fold = [] if self.fold is None else ["--fold", self.fold]
@@ -207,7 +207,7 @@ def _start(call: Call, on_made: Callable[[], None]) -> RunResult:
 
 
 def settle(call: Call, data: TrainingData) -> Config:
-    """The settings of a call, with what it leaves open chosen for the data and the machine, which is said."""
+    """Return the settings of a call; settings that it leaves open are chosen for the data and machine, and printed."""
     from relatum.cli.console import say
     from relatum.extractor.device import choose_device
     from relatum.training import defaults
@@ -223,7 +223,7 @@ def settle(call: Call, data: TrainingData) -> Config:
 
 
 def _free_folder(data: Path) -> Path:
-    """The first folder in runs/ that is named after the data and not there yet."""
+    """Return the first folder in runs/ that is named after the data and does not exist yet."""
     from itertools import count
 
     name = data.absolute().name.partition(".")[0] or "run"
@@ -231,7 +231,10 @@ def _free_folder(data: Path) -> Path:
 
 
 def _whereabouts(run: Path) -> str:
-    """What is said of a folder that nobody named, once it is there: what is refused has none."""
+    """Return the message about the folder of a run that the user did not name.
+
+    It is shown once the folder is there: a run that is refused has none.
+    """
     return f"the folder of the run is {run}"
 
 
@@ -247,7 +250,7 @@ def _resume(run: Path, device: str | None, functions: Mapping[str, str]) -> RunR
 
 
 def check_functions(config: Config, given: Mapping[str, str]) -> None:
-    """Refuse rules for splitting text other than those that a run was started with."""
+    """Refuse rules for splitting text other than the rules that a run was started with."""
     for key, name in given.items():
         if config.text.to_dict()[key] != name:
             raise typer.BadParameter(

@@ -1,4 +1,4 @@
-"""What `relatum extract` prints and writes."""
+"""The output of `relatum extract`, printed or written to files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OutputFormat = Literal["json", "jsonl", "table", "brat", "html"]
 
 _SUFFIXES: dict[str, OutputFormat] = {".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
 _SHOWN_TEXT = 2000
-"""How many characters of a text a table begins with."""
+"""The most characters of a text that are shown above its table."""
 
 
 def default_format(source: Source, out: Path | None) -> OutputFormat:
-    """The format to write where none is asked for."""
+    """Return the format to write if no format is asked for."""
     if out is not None and out.suffix.lower() in _SUFFIXES:
         return _SUFFIXES[out.suffix.lower()]
     if out is None and sys.stdout.isatty():
@@ -31,7 +31,7 @@ def default_format(source: Source, out: Path | None) -> OutputFormat:
 def write_extractions(
     extractions: Iterator[Extraction], format: OutputFormat, out: Path | None, source: Source
 ) -> None:
-    """Print them, or write the file or folder, which appears whole or not at all."""
+    """Print extractions, or write them to a file or folder, which appears whole or not at all."""
     from relatum.data.atomic import replacing_file
 
     if out is None:
