@@ -13,7 +13,7 @@ import transformers
 from safetensors.torch import save_file
 from torch import Tensor
 
-from relatum.config import Config, EncoderConfig, load_config
+from relatum.config import Config, EncoderConfig, load_config, without_idle
 from relatum.encoders.adapters import read_changes
 from relatum.encoders.base import EncoderOutput
 from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash
@@ -28,7 +28,8 @@ MakeModel = Callable[[str], Path]
 
 
 def settings(folder: Path, *overrides: str) -> Config:
-    return load_config(None, [f"encoder.name={folder}", "encoder.n_layers=2", *overrides])
+    own = [f"encoder.name={folder}", *overrides]
+    return load_config(None, [*without_idle(None, own, ["encoder.n_layers=2"]), *own])
 
 
 def prepare(folder: Path, *overrides: str) -> TunedEncoder:
