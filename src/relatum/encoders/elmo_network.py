@@ -76,7 +76,7 @@ class ProjectedLstm(nn.Module):
 
 
 class Elmo(nn.Module):
-    """The character network and the layers of both directions; skip connections are around all layers but the first."""
+    """The character network and the layers of both directions; optional skip connections around all but the first."""
 
     def __init__(
         self,

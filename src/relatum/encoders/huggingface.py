@@ -133,7 +133,7 @@ class HuggingFaceEncoder:
         return self
 
     def split_products(self) -> None:
-        """Make each product with weights of several in bfloat16 from now on; only where `frozen.can_split`."""
+        """Make each product with weights of several in bfloat16 from now on; only if `frozen.can_split` is true."""
         split_products(self._backbone)
 
     @torch.no_grad()

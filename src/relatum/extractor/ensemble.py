@@ -31,8 +31,8 @@ class Ensemble(Extractor):
 
     The models must have the same labels, and the same settings of text, tagging and decoding; encoders and sizes may
     differ. All other settings are the first model's, but batches and windows are small enough for every model. An
-    encoder that several models share, or the same encoders side by side, reads once for all of them. Scores are mean
-    probabilities, not calibrated: what calibrates a member does not calibrate the ensemble.
+    encoder that several models share, or the same encoders side by side, reads once for all of them. Scores come
+    from the mean probabilities, uncalibrated: what calibrates a member does not calibrate the ensemble.
     """
 
     def __init__(

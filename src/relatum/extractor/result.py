@@ -81,7 +81,7 @@ class Extraction:
         return Extraction(replace(self.document, id=id))
 
     def above(self, threshold: float) -> Extraction:
-        """Keep what has at least that score, or no score; number it anew. A relation is dropped with its entities."""
+        """Return what has at least that score, or no score, numbered anew. A relation is dropped with its entities."""
         check_threshold(threshold)
 
         def stays(found: Entity | Relation) -> bool:

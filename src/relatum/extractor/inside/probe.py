@@ -1,4 +1,4 @@
-"""The findings of every layer in a sentence: the trained scorers read S_l and T_l of all layers (paper, 6.7)."""
+"""Findings of every layer in a sentence: the trained scorers read S_l and T_l of all layers (paper, section 6.7)."""
 
 from __future__ import annotations
 
