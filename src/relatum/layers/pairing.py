@@ -16,7 +16,7 @@ from relatum.layers.precision import product_dtype
 
 
 class Pairing(nn.Module):
-    """X_l: every two words' vectors side by side, with the encoder's attention between them where it is given.
+    """X_l: the vectors of every two words side by side, with the encoder's attention between them if it is given.
 
     In one step this is equation 11, ReLU(Linear[S_i; S_j; T^ℓ_ij]). In two steps, as behind the published numbers, the
     attention joins in a second layer: ReLU(Linear[ReLU(Linear[S_i; S_j]); T^ℓ_ij]).

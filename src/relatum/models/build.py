@@ -133,7 +133,7 @@ def _table_width(config: Config) -> int:
 
 
 def count_parameters(network: TableSequenceNetwork) -> int:
-    """Every learned value, as the paper counts them: that of unknown words goes with the word vectors."""
+    """Count the learned parameters like the paper: without the vector of unknown words, as part of the word vectors."""
     total = sum(parameter.numel() for parameter in network.parameters())
     words = network.embedder.words
     return total - (0 if words is None else sum(parameter.numel() for parameter in words.parameters()))

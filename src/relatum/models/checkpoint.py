@@ -149,7 +149,10 @@ def read_card(path: Path) -> str:
 
 @contextmanager
 def copy_model(path: Path, target: Path) -> Iterator[Path]:
-    """A copy of a model's directory that becomes `target`, which must be new or empty, when the block ends well."""
+    """Yield a copy of a model's directory, which becomes `target` when the block ends without an error.
+
+    `target` must be new or empty.
+    """
     manifest = Manifest.read(path)
     manifest.check()
     with new_folder(target) as draft:
@@ -167,7 +170,7 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_words(path: Path, weights: dict[str, torch.Tensor]) -> WordVectors:
-    """The words of words.json and their vectors, which are among the weights."""
+    """Return the words of words.json and their vectors, which are among the weights."""
     words = read_json(path / "words.json", list)
     check_entries(path / "words.json", words)
     vectors = weights.get("embedder.words.vectors")
@@ -227,7 +230,10 @@ def _inside_names(config: Config) -> list[str]:
 
 
 def _copy_encoder(source: Path, folder: Path, before: Path | None, name: str) -> dict[str, str]:
-    """Copy the files of an encoder; return their sha256, those of the source: a damaged twin is noticed by them."""
+    """Copy the files of an encoder, or link their twins in `before`; return the sha256 of the source files.
+
+    By these hashes a damaged twin is noticed.
+    """
     (folder / name).mkdir()
     for file in encoder_files(source):
         _link_or_copy(None if before is None else before / name / file.name, file, folder / name / file.name)
@@ -243,7 +249,7 @@ def _describe(source: Path, name: str, inside: bool) -> dict[str, Any]:
 
 
 def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
-    """A link to the twin; where there is none, or the file system has no links, a copy of the source."""
+    """Link the twin as `target`; if there is no twin, or the file system has no links, copy the source."""
     if twin is not None:
         try:
             os.link(twin, target)
@@ -255,7 +261,7 @@ def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
 
 
 def _listed_folder(manifest: Manifest, name: str) -> Path:
-    """A folder inside the model whose files have been checked."""
+    """Return a folder inside the model; refuse a folder without files in the manifest, which have been checked."""
     if not any(file.startswith(f"{name}/") for file in manifest.files):
         raise RelatumError(f"{manifest.folder / name}: the files of the model's {name} are not there; {CURE}")
     return manifest.folder / name
@@ -293,7 +299,7 @@ def _find_encoder(record: EncoderRecord, manifest: Manifest, inside: str) -> Pat
 def _check_sizes(path: Path, record: ModelRecord, schema: Schema, weights: Mapping[str, torch.Tensor]) -> None:
     """Refuse sizes that the weights do not have, before a network of these sizes is made.
 
-    Everything that has a size is a dimension of some weights; so none of the sizes is larger than the largest of these.
+    Everything that has a size is a dimension of some weights, so no size is larger than the largest dimension.
     """
     config = record.config
     largest = max((size for tensor in weights.values() for size in tensor.shape), default=0)

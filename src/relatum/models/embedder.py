@@ -29,7 +29,7 @@ class WordTable(nn.Module):
 
 
 class TextEmbedder(nn.Module):
-    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1), with those of the three that the model has.
+    """S_0 = Linear([x^c; x^w; x^ℓ]) (equation 1); vectors that the model does not have are left out.
 
     With a `mixing`, x^ℓ is made of all layers of the encoder; `context_width` is the width of one layer.
     """

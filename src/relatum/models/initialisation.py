@@ -1,4 +1,4 @@
-"""The first values of a network's weights, where they are not those that torch gives to its layers."""
+"""The initial values of a network's weights, if they differ from torch's defaults."""
 
 from __future__ import annotations
 

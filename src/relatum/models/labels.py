@@ -29,7 +29,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class ExampleLabels:
-    """The tags of one sentence, and how much of its annotation they do not express."""
+    """The tags of one sentence, and the numbers of its entities and relations that the tags do not express."""
 
     entity_tags: Tensor
     relation_tags: Tensor
@@ -38,7 +38,7 @@ class ExampleLabels:
 
 
 def label_example(example: Example, model: Model) -> ExampleLabels:
-    """The tags of one example; cells that the formulation does not fill are ignored."""
+    """Return the tags of one example; cells that the table tags do not fill are ignored."""
     n_words = len(example.sentence)
     sequence = model.sequence_tags.encode(example.gold.entities, n_words)
     table = model.table_tags.encode(example.gold, n_words)
@@ -52,7 +52,7 @@ def label_example(example: Example, model: Model) -> ExampleLabels:
 
 
 def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None) -> Labels:
-    """The labels of a batch, padded to the longest, or to `n_words`."""
+    """Stack the labels of a batch, padded to the longest sentence, or to `n_words`."""
     n_words = n_words or max(len(one.entity_tags) for one in labels)
     entity_tags = torch.full((len(labels), n_words), IGNORED)
     relation_tags = torch.full((len(labels), n_words, n_words), IGNORED)

@@ -33,7 +33,7 @@ class Manifest:
     folder: Path
     files: Mapping[str, str]
     replacing: Mapping[str, str] = field(default_factory=dict)
-    """Files that are just being replaced, with their new sha256: until it is done, the old ones are right as well."""
+    """Files that are being replaced, with their new sha256: until that is done, the old and the new files are valid."""
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -64,7 +64,7 @@ class Manifest:
         return name in self.files
 
     def check(self) -> None:
-        """Refuse a directory whose files are not those of the manifest; a card that was changed is a warning."""
+        """Refuse a directory whose files differ from the manifest; for a card that was changed, only warn."""
         root = self.folder.resolve()
         for name, sha256 in self.files.items():
             place = root / name
@@ -93,7 +93,7 @@ class Manifest:
                     )
 
     def replace(self, **changed: str) -> Manifest:
-        """The manifest with other sha256 of some files."""
+        """Return the manifest with the sha256 of some files changed."""
         return replace(self, files={**self.files, **changed}, replacing={})
 
     def write(self) -> None:

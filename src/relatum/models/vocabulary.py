@@ -1,4 +1,4 @@
-"""Words and characters as indices; what was not there when a model was made is unknown, for good."""
+"""Words and characters as indices; words and characters that were not there when a model was made stay unknown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Vocabulary:
         return len(self.entries) + FIRST
 
     def index(self, entry: str) -> int:
-        """The index of a word or character; a word in lower case where the vocabulary has it so."""
+        """Return the index of a word or character, which is looked up in lower case if `lower` is true."""
         return self._index.get(entry.lower() if self.lower else entry, UNKNOWN)
 
     def indices(self, entries: Iterable[str]) -> list[int]:
@@ -44,7 +44,7 @@ class Vocabulary:
         return [find(entry, UNKNOWN) for entry in entries]
 
     def spell(self, text: str) -> NDArray[np.int64]:
-        """The indices of all characters of a text, with one look at each instead of a search."""
+        """Return the indices of all characters of a text, by one table look-up for all instead of a search for each."""
         if self.lower:  # of some characters the lower case is two
             return np.array(self.indices(text), dtype=np.int64)
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -53,7 +53,7 @@ class Vocabulary:
 
     @cached_property
     def _by_point(self) -> NDArray[np.int64]:
-        """The index of every character up to the last that is known, and of all that follow."""
+        """The index of every code point up to the last known character; the last entry is for all that follow."""
         points = {ord(entry): place for entry, place in self._index.items() if len(entry) == 1}
         table = np.full(max(points, default=-1) + 2, UNKNOWN, dtype=np.int64)
         table[list(points)] = list(points.values())
