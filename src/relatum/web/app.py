@@ -36,7 +36,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 class PlainRoute(APIRoute):
-    """A route whose function is given the request as it is, which it reads and checks by itself."""
+    """A route whose function is given the raw request, and reads and checks it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         return self.endpoint

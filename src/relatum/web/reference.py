@@ -9,7 +9,7 @@ from typing import Any
 
 
 def reference_page(schema: Mapping[str, Any]) -> str:
-    """Every address with its fields, and the schema of each message."""
+    """Return an HTML page with every address, its fields, and the schema of each message."""
     sections = []
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
