@@ -87,7 +87,7 @@ def user_overrides(
 
 
 def missing_word_vectors(given: Sequence[str], places: Places, preset: Config) -> str | None:
-    """Say how to get the word vectors that the preset names; None where they are there, or others are named."""
+    """Say how to get the word vectors that the preset names; None if they are there, or the user names others."""
     name = preset.words.path
     if _names_words(given) or name is None or expand_user(name).exists() or places.word_vectors(name) is not None:
         return None

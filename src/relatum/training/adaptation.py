@@ -87,13 +87,13 @@ class AdaptedEncoder:
     n_pieces: int
     steps: int
     loss_before: float
-    """After the new output layer was trained, before the encoder was changed."""
+    """The loss after the new output layer was trained, before the encoder was changed."""
     loss_after: float
     finished: bool = True
 
 
 class _Head(nn.Module):
-    """Predict masked pieces: a dense layer, and the embeddings of the encoder as the weights of the scores."""
+    """The output layer for masked pieces: a dense layer, and the encoder's embeddings as the weights of the scores."""
 
     def __init__(self, embeddings: Tensor) -> None:
         super().__init__()
@@ -340,7 +340,7 @@ class _Run:
         return state
 
     def write_encoder(self, folder: Path) -> None:
-        """Write the encoder in the layout of Hugging Face; all files but the weights are those it had."""
+        """Write the encoder in the layout of Hugging Face; all files but the weights are copied from the original."""
         weights = {name: value.detach().float().cpu().contiguous() for name, value in self._model.state_dict().items()}
         save_file(weights, folder / _WEIGHTS, metadata={"format": "pt"})
         replaced = {*encoder_weights(self._folder), self._folder / f"{_WEIGHTS}.index.json"}

@@ -1,4 +1,4 @@
-"""What is in training data that will hurt, and the cure; nothing of it keeps a run from starting."""
+"""Remarks on problems in training data that will hurt, with cures; none of them keeps a run from starting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 15
 """The most remarks that are shown."""
 _LARGE_SHARE = 0.95
 _MANY_STOPS = 0.01
-"""Entities with the stop of their sentence, for each sentence, above which these are no slips."""
+"""The number of entities with a sentence's full stop, per sentence, above which they are not taken for slips."""
 _IDS = 3
 _OPENING, _CLOSING = "([{", ")]}"
 _OUTSIDE = {",", ";", ":", "!", "?", '"', "``", "''", "“", "”", "„", "«", "»"}
@@ -26,7 +26,7 @@ Parts = Mapping[str, Sequence[Example]]
 
 
 def advise(parts: Parts, config: Config) -> list[str]:
-    """A remark for everything that will hurt, the worst first; `parts` are train, dev and test."""
+    """Return a remark on everything that will hurt, the worst first; `parts` are train, dev and test."""
     given = {name: examples for name, examples in parts.items() if examples}
     return [
         *_find_duplicates(given),
@@ -42,7 +42,7 @@ def advise(parts: Parts, config: Config) -> list[str]:
 
 
 def shorten(remarks: Sequence[str]) -> list[str]:
-    """The first remarks, and how many more there are."""
+    """Return the first remarks, and a line that counts the others."""
     if len(remarks) <= SHOWN:
         return list(remarks)
     return [*remarks[: SHOWN - 1], f"… and {len(remarks) - SHOWN + 1} more remarks on the data; mend these first"]
@@ -162,7 +162,7 @@ def _find_punctuation(parts: Parts) -> Iterator[str]:
 
 
 def _find_final_stops(examples: Sequence[Example], config: Config) -> Iterator[str]:
-    """Entities that end with the stop of their sentence, which would be taken off them in raw text."""
+    """Remark on entities that end with the full stop of their sentence, which extraction from raw text leaves out."""
     if not config.extraction.trim_stops:
         return
     found = [
@@ -198,7 +198,7 @@ _PLURAL = {"entity": "entities", "relation": "relations"}
 
 
 def _places(examples: Iterable[Example], what: str) -> dict[str, list[str]]:
-    """The ids of the sentences in which each type occurs, once for every time."""
+    """Return, by type, the ids of the sentences in which the type occurs, once per occurrence."""
     found: dict[str, list[str]] = defaultdict(list)
     for example in examples:
         for one in example.gold.entities if what == "entity" else example.gold.relations:

@@ -10,19 +10,19 @@ from torch import Tensor
 from torch.nn import Parameter
 
 _EARLY = 9
-"""After that many updates the average is half old: at first the weights are random, and worth forgetting."""
+"""The update at which half of the average is kept, and before it less: random first weights are worth forgetting."""
 
 
 def old_share(step: int, decay: float) -> float:
-    """How much of the average stays at an update, counted from 1."""
+    """Return the share of the average that is kept at an update, counted from 1."""
     return min(decay, step / (step + _EARLY))
 
 
 class MovingAverage:
     """An exponential moving average of parameters.
 
-    An update of it is a few operations on tensors that stay where they are, so that it can be recorded with the update
-    of the weights.
+    An update of the average is a few operations on tensors that stay where they are, so that it can be recorded with
+    the update of the weights.
     """
 
     def __init__(self, parameters: Sequence[Parameter], decay: float) -> None:
@@ -32,7 +32,7 @@ class MovingAverage:
         self._new_share = torch.zeros((), device=parameters[0].device)
 
     def set_share(self, step: int) -> None:
-        """Say which update comes, counted from 1."""
+        """Set the share of the new weights for an update, counted from 1."""
         self._new_share.fill_(1 - old_share(step, self._decay))
 
     @torch.no_grad()
@@ -44,7 +44,7 @@ class MovingAverage:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Within the block the parameters have the values of the average."""
+        """Give the parameters the values of the average within the block."""
         self._swap()
         try:
             yield

@@ -17,7 +17,7 @@ from relatum.types import Example
 
 @dataclass(frozen=True, slots=True)
 class UpdateRecord:
-    """What there is to know of one update."""
+    """The facts of one update: step, loss, norm of the gradients and learning rate."""
 
     step: int
     loss: float
@@ -37,7 +37,7 @@ def save_batch(folder: Path, batch: Sequence[Example], update: UpdateRecord, pro
 
 
 def describe(folder: Path, batch: Sequence[Example], update: UpdateRecord, problem: str, config: TrainingConfig) -> str:
-    """What to tell the user: what is wrong, what may help, and where the batch is."""
+    """Return a message for the user: what is wrong, what may help, and where the batch is."""
     ids = ", ".join(example.id for example in batch)
     return (
         f"step {update.step}: {problem}, so that nothing can be learned any more; {_cures(update, config)}. The batch, "

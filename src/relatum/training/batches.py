@@ -26,24 +26,24 @@ from relatum.types import Context, Example
 _Numbers = NDArray[np.int64]
 
 MAX_CHARACTERS = 64
-"""The longest word that is read with padding; memory would grow with it, for all words of the batch."""
+"""The most characters of a word that is read with padding; a longer word would cost memory for all words of a batch."""
 
 
 def round_words(n_words: int) -> int:
-    """The words that a batch has room for: few sizes, so that few updates need to be recorded, and little padding."""
+    """Round the words of a batch up to one of few sizes, so that few updates are recorded, but with little padding."""
     step = 4 if n_words <= 64 else 8
     return -(-n_words // step) * step
 
 
 def round_characters(n_characters: int) -> int:
-    """The characters that each word of a batch has room for; there is one at least."""
+    """Round the characters of a batch's words up to a multiple of 8, at least 8."""
     return max(1, -(-n_characters // 8)) * 8
 
 
 def cut_long(
     examples: Sequence[Example], encoder: TextEncoder | None, config: Config
 ) -> tuple[list[Example], list[str]]:
-    """The examples, those too long for the encoder or the cell budget in windows, and what there is to say of it."""
+    """Cut examples too long for the encoder or the cell budget into windows; return all examples, and remarks."""
     max_words = isqrt(config.training.max_cells)
     overlap = min(config.extraction.overlap, max_words // 2)
     max_pieces = None if encoder is None else encoder.max_pieces
@@ -71,23 +71,23 @@ def cut_long(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a batch takes from one example; all but the relation tags is small and on the CPU."""
+    """The arrays that a batch takes from one example; all but the relation tags are small and on the CPU."""
 
     words: _Numbers | None
     entity_tags: _Numbers
     relation_tags: Tensor
     """(words, words), on the model's device."""
     characters: _Numbers
-    """Those of all words, one after the other."""
+    """The characters of all words, one word after the other."""
     word_lengths: _Numbers
     letters: _Numbers | None
-    """(characters, words): the same, with padding behind each word; None where that would be too much."""
+    """(characters, words): the same characters, with padding behind each word; None if that would be too much."""
 
 
 class Batches:
-    """Makes the inputs and labels of a batch; what depends on one example alone is made once and kept.
+    """The inputs and labels of batches, made on demand; what depends on one example alone is made once and kept.
 
-    A batch is then one copy of some kilobytes to the device, and a few operations on what is there already. Nothing
+    A batch then takes one copy of some kilobytes to the device, and a few operations on what is there already. Nothing
     waits for the device. Each word is read by itself, as `Model.inputs` has it while training.
 
     With `in_sizes`, as on a GPU, batches are padded to few different shapes, whether or not updates are recorded: the
@@ -102,7 +102,7 @@ class Batches:
         self._n_tags: dict[int, tuple[int, int]] = {}
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
-        """The batch of these examples, on the model's device."""
+        """Make the batch of these examples, on the model's device."""
         model = self._model
         parts = [self._part(index) for index in indices]
         sentences = [self._examples[index].sentence.words for index in indices]
@@ -140,7 +140,7 @@ class Batches:
     def _features(
         self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None, padding: Padding
     ) -> tuple[Tensor | None, Tensor | None]:
-        """The encoder's vectors and attention maps of a batch, as far as the model reads them."""
+        """Return the encoder's vectors and attention maps of a batch, as far as the model reads them."""
         encoder, device = self._model.encoder, self._model.device
         if encoder is None:
             return None, None
@@ -163,7 +163,7 @@ class Batches:
         )
 
     def count_tags(self, indices: Sequence[int]) -> tuple[int, int]:
-        """How many words, and how many cells, of a batch have a tag that takes part in the loss."""
+        """Count the words, and the cells, of a batch that have a tag that takes part in the loss."""
         for index in indices:
             if index not in self._n_tags:
                 part = self._part(index)
@@ -211,7 +211,7 @@ def _lay_out(characters: _Numbers, lengths: _Numbers) -> _Numbers | None:
 def _pad_spelling(
     letters: Sequence[_Numbers | None], word_lengths: Sequence[_Numbers], shape: tuple[int, int]
 ) -> tuple[_Numbers, _Numbers]:
-    """The characters and lengths of a `PaddedSpelling`."""
+    """Return the characters and lengths of a `PaddedSpelling`."""
     there = [one for one in letters if one is not None]
     characters = np.zeros((round_characters(max(map(len, there))), *shape), np.int64)
     for row, one in enumerate(there):
@@ -232,7 +232,7 @@ def _pack_spelling(parts: Sequence[_Part], shape: tuple[int, int]) -> Spelling:
 
 
 def _send_all(arrays: Sequence[_Numbers], device: torch.device) -> list[Tensor]:
-    """The arrays on the device, by one copy; from memory that a GPU can read by itself, so that nobody waits."""
+    """Send arrays to the device in one copy; for a GPU from pinned memory, so that nothing waits for the copy."""
     sizes = [array.size for array in arrays]
     staged = torch.empty(sum(sizes), dtype=torch.long, pin_memory=device.type == "cuda")
     np.concatenate([array.ravel() for array in arrays], out=staged.numpy())
@@ -241,7 +241,7 @@ def _send_all(arrays: Sequence[_Numbers], device: torch.device) -> list[Tensor]:
 
 
 def _send(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on the device; a copy to a GPU is from memory that it can read by itself, so that nobody waits."""
+    """Send a tensor to the device; for a GPU from pinned memory, so that nothing waits for the copy."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)

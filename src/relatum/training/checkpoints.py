@@ -49,10 +49,10 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, n_kept: int = 2) -> Pa
 
 
 def load_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint:
-    """The newest checkpoint that is whole; `say` hears of those that are not.
+    """Load the newest checkpoint that is whole; `say` is told of damaged checkpoints.
 
-    It must be the only process that writes there: half-written checkpoints are removed, and so are damaged ones once
-    another was found to go on from, since they would count as the newest of those that are kept.
+    No other process may write there: half-written checkpoints are removed, and so are damaged ones once a whole one was
+    found to go on from, since they would count as the newest of the checkpoints that are kept.
     """
     remove_drafts(folder)
     paths = list_checkpoints(folder)
@@ -70,7 +70,7 @@ def load_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """One checkpoint; an error where it is torn."""
+    """Read one checkpoint; raise an error if it is damaged."""
     with path.open("rb"):  # one that may not be read is not damaged, and not to be removed as if it were
         pass
     try:
@@ -90,7 +90,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, newest first."""
+    """Return the checkpoints of a folder, newest first."""
     files = folder.iterdir() if folder.is_dir() else ()
     found = [(int(match[1]), file) for file in files if (match := _NAME.fullmatch(file.name))]
     return [file for _, file in sorted(found, reverse=True)]

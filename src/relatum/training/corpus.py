@@ -26,11 +26,11 @@ from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Document, Example
 
 DEV_SHARE = 0.15
-"""The share of the training documents that is held out where there is no dev part."""
+"""The share of the training documents that is held out for dev if there is no dev part."""
 TEST_SHARE = 0.15
-"""The share that is held out for test as well, where all is in one file."""
+"""The share of the documents that is held out for test as well, if all documents are in one file."""
 LEAST_FOR_TEST = 100
-"""Fewer documents than this are all needed for training and dev."""
+"""The number of documents below which no test part is held out: all are needed for training and dev."""
 
 _CURE = Cure("Nothing was trained.")
 _FOLD_CURE = "Mend these records first: lists of records count them all."
@@ -61,7 +61,7 @@ _MODEL: Format = replace(
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Sentences by part, the labels they have, and all there is to say about how they were made."""
+    """Sentences by part, their labels, and remarks on how they were made."""
 
     train: list[Example]
     dev: list[Example]
@@ -81,9 +81,10 @@ class TrainingData:
         return any(example.left_out != Annotation() for part in self.parts.values() for example in part)
 
     def fingerprint(self) -> str:
-        """A hash of all sentences and annotations, by which a run that goes on knows its data.
+        """Return a hash of all sentences and annotations, by which a resumed run knows its data.
 
-        What is left out is scored, too. Older versions did not score it, and their hashes lack it.
+        Annotations that are left out are scored, too, and hashed. Older versions did not score them, and their hashes
+        lack them.
         """
         labels = self.schema.to_dict()
         for kind in labels["relation_types"]:
@@ -99,7 +100,7 @@ class TrainingData:
 
 
 def _values(annotation: Annotation) -> tuple[list[object], list[object]]:
-    """The entities and relations as plain values."""
+    """Return the entities and relations as plain values."""
     return (
         [[*entity.span, entity.label] for entity in annotation.entities],
         [[*r.head.span, *r.tail.span, r.label] for r in annotation.relations],
@@ -113,7 +114,7 @@ class FoldChoice:
     path: Path
     number: int
     lists: tuple[partition.Fold, ...] | None = None
-    """What will be in the file, where it is not written yet."""
+    """The folds that the file will hold, if it is not written yet."""
 
     @classmethod
     def parse(cls, text: str) -> FoldChoice:
@@ -137,10 +138,10 @@ def load_training_data(
 ) -> TrainingData:
     """Read a corpus: a folder with the parts train, dev (or valid) and test, or a single file.
 
-    Without a dev part, a share of train is held out by the seed, and of a single file that is large enough another for
-    test; with a fold, the lists say which record is where. Without test, that part is empty, and its file is not read,
-    unless there are lists, which count all records.
-    Where dev is trained on as well, it is at the end of train, and the dev part is empty.
+    Without a dev part, a share of train is held out by the seed; from a single file that is large enough, another share
+    is held out for test. With a fold, the lists say which part each record is in. Without test, the test part is empty,
+    and its file is not read, unless there are lists, which count all records.
+    If dev is trained on as well, its sentences are at the end of train, and the dev part is empty.
     """
     if config.training.dev == "train" and not with_test:
         raise RelatumError(
@@ -186,7 +187,7 @@ def load_training_data(
 
 
 def load_part(path: Path, part: str, config: Config, format_name: str | None = None) -> tuple[list[Example], list[str]]:
-    """The sentences of one part, and what there is to say about them; a corpus of one part has that one only."""
+    """Read the sentences of one part, and remarks on them; if the corpus has a single part, read that part."""
     corpus = open_corpus(path, format_name)
     names = [one.name for one in corpus.parts]
     alone = len(corpus.parts) == 1
@@ -209,10 +210,11 @@ def load_part(path: Path, part: str, config: Config, format_name: str | None = N
 def make_fold_lists(
     path: Path, n_folds: int, seed: int, format_name: str | None = None, *, with_test: bool = True
 ) -> tuple[partition.Fold, ...]:
-    """Folds of all documents of a corpus, whatever parts it has; a share of each fold's rest is its dev part.
+    """Make folds of all documents of a corpus, whatever parts it has.
 
-    Without test, they are of its train and dev parts alone, and each fold is dev once, with nothing for test. A corpus
-    that is one part is taken whole.
+    Each fold is test once, and a share of the other documents is then the dev part. Without test, the folds are made of
+    the train and dev parts alone; each fold is dev once, and nothing is for test. A corpus that is one part is taken
+    whole.
     """
     documents, apart = _read_all(_open(path, format_name), Problems())
     if not with_test:
@@ -241,7 +243,7 @@ def load_fold_lists(lists: Path, path: Path, format_name: str | None = None) -> 
 
 
 def _open(path: Path, format_name: str | None) -> Corpus:
-    """A corpus to train on; a folder whose only part is for dev or test lacks the one that is learned from."""
+    """Open a corpus to train on; refuse a folder whose only part is dev or test, which lacks a part to learn from."""
     corpus = open_corpus(path, format_name)
     names = [part.name for part in corpus.parts]
     if path.is_dir() and len(names) == 1 and names[0] in ("dev", "valid", "test"):
@@ -254,7 +256,7 @@ def _open(path: Path, format_name: str | None) -> Corpus:
 
 
 def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], frozenset[int]]:
-    """The documents of all parts, and the numbers of those that are for neither train nor dev, if there are parts."""
+    """Read the documents of all parts; if there are several parts, also number the documents outside train and dev."""
     names = {part.name for part in corpus.parts}
     learned = names if len(names) == 1 else {"train", "dev" if "dev" in names else "valid"}
     documents: list[Document] = []
@@ -276,7 +278,7 @@ def _read_fold(
     remarks: list[str],
     with_test: bool,
 ) -> tuple[dict[str, list[Document]], bool]:
-    """Read the parts of a fold; for a fold without dev, draw it from train by the seed, and say so by True."""
+    """Read the parts of a fold; if it has no dev part, draw one from train by the seed, and return True for that."""
     documents, apart = _read_all(corpus, problems)
     folds = fold.lists or partition.load_lists(fold.path, documents)
     if fold.number > len(folds):
@@ -295,7 +297,7 @@ def _read_fold(
 def _read_parts(
     corpus: Corpus, config: Config, problems: Problems, remarks: list[str], with_test: bool
 ) -> tuple[dict[str, list[Document]], bool]:
-    """Read the parts of a corpus; without a dev part, draw it from train by the seed, and say so by True."""
+    """Read the parts of a corpus; if it has no dev part, draw one from train by the seed, and return True for that."""
     found = {part.name: part for part in corpus.parts}
     alone = len(found) == 1
     names = {"train": next(iter(found)) if alone else "train", "dev": "dev", "test": "test"}
@@ -325,14 +327,14 @@ def _read_parts(
 
 
 def _none_left(part: str) -> Cure:
-    """The closing line where all records of a part were left out."""
+    """Return the closing line of an error if all records of a part were left out."""
     return Cure(f"Nothing was trained: no record of {part} is left.", skip=None)
 
 
 def _hold_out(
     parts: dict[str, list[Document]], path: Path, training: TrainingConfig, alone: bool, remarks: list[str]
 ) -> None:
-    """Take the dev part from train, if it is not to be trained on, and a test part where train is all and large."""
+    """Take a dev part from train, unless dev is trained on, and a test part if train is the only part and large."""
     documents, seed = parts["train"], training.seed
     dev = DEV_SHARE if training.dev == "choose" else 0.0
     test = TEST_SHARE if alone and len(documents) >= LEAST_FOR_TEST else 0.0
@@ -357,7 +359,7 @@ def _hold_out(
 
 
 def _join(parts: dict[str, list[Example]]) -> str:
-    """Move dev to the end of train; the answer is what there is to say about it."""
+    """Move dev to the end of train; return a remark on that."""
     n = len(parts["dev"])
     parts["train"], parts["dev"] = [*parts["train"], *parts["dev"]], []
     what = f"the {n:,} sentences of dev are trained on, too" if n else "no dev part is held out"
@@ -365,7 +367,7 @@ def _join(parts: dict[str, list[Example]]) -> str:
 
 
 def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:
-    """The sentences of the documents; what a model cannot hold is left out, as far as the policy allows that."""
+    """Return the sentences of the documents; leave out what a model cannot hold, as far as the policy allows that."""
     splitter = make_splitter(config.text.words, config.text.sentences)
     policy = Policy(config.data.overlaps, config.data.crossing, config.data.inside_words)
     examples: list[Example] = []
@@ -378,9 +380,10 @@ def _examples(documents: Sequence[Document], config: Config, problems: Problems,
 
 
 def _to_score(config: Config) -> Config:
-    """The settings for a part that is scored: where bad records are skipped, those a model cannot hold are kept.
+    """Return the settings for a part that is scored, in which records that a model cannot hold are not skipped.
 
-    Leaving them out would leave them out of gold, too. What they have beyond a model's reach counts as missed.
+    Skipping such records as bad would leave them out of gold, too. Their annotations beyond a model's reach count as
+    missed. If bad records are errors, the settings stay as they are.
     """
     data = config.data
     if data.on_error == "fail":
@@ -391,16 +394,16 @@ def _to_score(config: Config) -> Config:
 
 
 def _unscored(part: str, n_records: int) -> list[str]:
-    """A remark on the records of a part that cannot be scored."""
+    """Return a remark on the records of a part that cannot be scored, if there are any."""
     return [f"{part}: bad records that are in no score, as they are skipped: {n_records:,}"] if n_records else []
 
 
 def _ignore(what: str, times: int) -> None:
-    """Hear what was said once already."""
+    """Ignore a remark that was made once already."""
 
 
 def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remarks: list[str]) -> Schema:
-    """The given schema, or that of train, with all other types that occur."""
+    """Return the given schema, or else the schema of train, with all other types that occur."""
     learned = infer_schema(example.gold for example in parts["train"])
     base = given or learned
     whole = infer_schema(example.gold for examples in parts.values() for example in examples)
@@ -420,9 +423,9 @@ def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remark
 
 
 def _widen(kind: RelationType, whole: Schema, learned: Schema) -> RelationType:
-    """The relation type with the ends that it has anywhere in the data, where its ends are listed at all.
+    """Return the relation type with all ends that it has anywhere in the data, if its ends are listed at all.
 
-    Which of them go together is what was given and what train has: constraints may not be learned from dev or test.
+    The pairs of ends come from the given schema and from train alone: constraints may not be learned from dev or test.
     """
     if kind.name not in whole.relation_names:
         return kind
@@ -439,12 +442,12 @@ def _widen(kind: RelationType, whole: Schema, learned: Schema) -> RelationType:
 
 
 def _pairs(kind: RelationType) -> tuple[tuple[str, str], ...]:
-    """All that a relation type connects; none where an end of it may be anything."""
+    """Return all pairs of entity types that a relation type connects; empty if one of its ends may be anything."""
     return kind.pairs or tuple(product(kind.head_labels, kind.tail_labels))
 
 
 def _unconstrained(schema: Schema) -> list[str]:
-    """What there is to say about relation types that are constrained by nothing."""
+    """Return a remark on relation types that nothing constrains, if there are any."""
     names = [kind.name for kind in schema.relation_types if not (kind.pairs or kind.head_labels or kind.tail_labels)]
     if not names:
         return []

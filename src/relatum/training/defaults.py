@@ -1,7 +1,7 @@
-"""Settings for those who give none: sizes and lengths of training by the amount of data and the machine.
+"""Default sizes and lengths of training, chosen by the amount of data and the machine.
 
-They are rules of thumb, measured on a few corpora, and simple enough to be stated. Whatever a file or `--set` says
-stands; with a file of settings nothing is chosen unless it has `training.sizes = "auto"`.
+They are rules of thumb, measured on a few corpora, and simple enough to be stated. Values in a file or in `--set` take
+precedence; with a file of settings nothing is chosen unless it has `training.sizes = "auto"`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     import torch
 
 FEW = 500
-"""Training sentences under which batches are halved."""
+"""The number of training sentences below which batches are halved."""
 MANY_CORES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What training runs on."""
+    """The machine that training runs on."""
 
     device: str
     """`cpu` or `cuda`."""
     cores: int
     bf16: bool = False
-    """Whether a GPU has instructions for bfloat16."""
+    """True if the device is a GPU with instructions for bfloat16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Choice:
 
     @property
     def override(self) -> str:
-        """As `--set` takes it."""
+        """The key and its value as `--set` takes them."""
         return f"{self.key}={self.value}"
 
     def __str__(self) -> str:
@@ -53,9 +53,9 @@ class Choice:
 def choose(
     lengths: Sequence[int], machine: Machine, given: Collection[str] = (), n_steps: int | None = None
 ) -> list[Choice]:
-    """Values for training sentences of these lengths in words, but for the keys that are given.
+    """Choose values for training sentences of these lengths in words, except for the keys that are given.
 
-    `n_steps` are the updates where somebody has said how many; warm-up and evaluations are then in proportion to them.
+    `n_steps` is the number of updates, if the user has set it; warm-up and evaluations are then in proportion to it.
     """
     n = len(lengths)
     on_cpu = machine.device == "cpu"
@@ -98,7 +98,7 @@ def _for_cpu(lengths: Sequence[int], machine: Machine) -> list[Choice]:
 def settle(
     path: Path | None, overrides: Sequence[str], lengths: Sequence[int], machine: Machine
 ) -> tuple[Config, list[Choice]]:
-    """The settings that a file and overrides make, with values for what they leave open, and which these are."""
+    """Load a file and overrides, and choose values for what they leave open; return the settings and these choices."""
     config, given = trace_config(path, overrides)
     sizes = given.get("training.sizes")
     if config.training.sizes == "given" and (path is not None or sizes is not None):
@@ -109,7 +109,7 @@ def settle(
 
 
 def find_machine(device: torch.device) -> Machine:
-    """The machine that this is."""
+    """Describe this machine, for training on a device."""
     import torch
 
     bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

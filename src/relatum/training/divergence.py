@@ -13,9 +13,9 @@ BLOCK = 50
 class LossWatch:
     """Means of the losses over blocks of updates, as JSON can hold them.
 
-    A block is too much where its mean is so many times the lowest of all blocks and above that of the first block, of
-    an untrained network. The latter is for networks that have learned all there is: their losses are so small that a
-    single sentence, or a few restless updates, make many times as much.
+    The loss has exploded if the mean of a block is more than `factor` times the lowest mean of all blocks, and above
+    the mean of the first block, when the network was untrained. The second condition is for networks that have learned
+    all there is: their losses are so small that a single sentence, or a few restless updates, make many times as much.
     """
 
     first: float | None = None
@@ -24,7 +24,7 @@ class LossWatch:
     n: int = 0
 
     def check(self, loss: float, norm: float, factor: float) -> str | None:
-        """Note an update's loss and the norm of its gradients; what is wrong with them, None where nothing is."""
+        """Note an update's loss and the norm of its gradients; return what is wrong with them, None if nothing is."""
         if not (math.isfinite(loss) and math.isfinite(norm)):
             return f"the loss is {loss} and the norm of its gradients {norm}"
         self.total, self.n = self.total + loss, self.n + 1

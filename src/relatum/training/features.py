@@ -18,11 +18,11 @@ from relatum.types import Example
 _FLOAT = 4
 """Bytes of a number."""
 _SILENCE = 60.0
-"""The most seconds that the encoder reads without a word about how far it is."""
+"""The most seconds that the encoder reads without a message on its progress."""
 
 
 def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Example] = ()) -> Model:
-    """The same model with an encoder that remembers what it has read, as the settings say, unless it is tuned.
+    """Return the model with an encoder that caches its features, as the settings say, unless the encoder is tuned.
 
     On a GPU that has room for the features of all examples, they stay there: copying them for every batch takes longer
     than computing with them.
@@ -41,10 +41,10 @@ def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Examp
 def read_ahead(
     model: Model, examples: Sequence[Example], asked_to_stop: Callable[[], bool], say: Callable[[str], None]
 ) -> bool:
-    """Let the encoder read all training examples, unless it would forget them; false where it was asked to stop.
+    """Let the encoder read all training examples, unless it caches nothing; return False if asked to stop.
 
-    The last bits of a sentence's features depend on the sentences beside it, so that features made on the way would be
-    others after a stop. Here each sentence has the same company every time.
+    The last bits of a sentence's features depend on the other sentences of its batch, so that features made during
+    training would differ after a stop. Here each sentence is in the same batch every time.
     """
     encoder, settings = model.encoder, model.config.extraction
     if not isinstance(encoder, CachedEncoder) or model.config.encoder.cache == "none":
@@ -67,6 +67,6 @@ def read_ahead(
 
 
 def _size(encoder: TextEncoder, examples: Sequence[Example]) -> int:
-    """The bytes that the features of the examples take."""
+    """Return the number of bytes that the features of the examples take."""
     width, n_maps = encoder.width, encoder.n_attention_maps
     return sum(_FLOAT * n * (width + n * n_maps) for n in (len(example.sentence) for example in examples))

@@ -2,15 +2,15 @@
 
     run.json          the settings, the data and the command, written first
     checkpoints/      the last states to go on from
-    best/step-N/      the best model so far, and those that they name
-    log.jsonl         one line an evaluation
+    best/step-N/      the best model so far, and the models that checkpoints name
+    log.jsonl         one line per evaluation
     model/            the best model, at the end
-    predictions/      what it found in dev and test, beside the gold annotations
+    predictions/      what the model found in dev and test, beside the gold annotations
     curves.png        the learning curve
     report.html       all of it, to be read
     summary.txt       the same in short
     result.json       settings, scores and history, last of all
-    bad-batch/        where the loss was not a number or exploded: the batch
+    bad-batch/        the batch at which the loss was not a number or exploded
 
 A model is a folder of several files and cannot be replaced at once. So a new best one is written under a name of its
 own and becomes the best when the next checkpoint says so; the one that the last checkpoint names is still there. At the
@@ -39,9 +39,9 @@ _BEST = re.compile(r"step-(\d+)")
 
 
 def resume_command(path: Path, config: Config | None = None) -> str:
-    """The command that goes on with a run, or with several, whatever its folder is called.
+    """Return the command that resumes a run, or several runs, whatever the folder is called.
 
-    Functions of the user's own that the settings name are part of it: a folder may not name them.
+    The user's own functions that the settings name are part of the command: a folder may not name them.
     """
     return shlex.join(
         ["relatum", "train", "--resume", str(path), *function_options(None if config is None else config.text)]
@@ -49,14 +49,14 @@ def resume_command(path: Path, config: Config | None = None) -> str:
 
 
 def function_options(text: TextConfig | None) -> list[str]:
-    """The options that name the user's own functions of some settings again."""
+    """Return the options that name the user's own functions of some settings again."""
     functions = {} if text is None else text.functions()
     return [word for key, name in functions.items() for word in ("--set", f"text.{key}={name}")]
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run was started with, so that it can be taken up again without being told anew."""
+    """The settings, data and options that a run was started with, to resume it without giving them anew."""
 
     config: Config
     data: str
@@ -66,7 +66,7 @@ class RunRecord:
     command: str
     fingerprint: str
     with_test: bool = True
-    """Whether the test part is read and scored."""
+    """True if the test part is read and scored."""
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"config": self.config.to_dict()}
@@ -89,7 +89,7 @@ def check_kinds(values: object, kinds: Mapping[str, type | UnionType]) -> None:
 
 
 def refuse_special_files(paths: Iterable[Path]) -> None:
-    """Refuse paths that are links, pipes or devices; those that are not there are fine."""
+    """Refuse paths that are links, pipes or devices; paths that do not exist are fine."""
     for path in paths:
         if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
             what = "a link" if path.is_symlink() else "a pipe, a device or a socket"
@@ -99,7 +99,7 @@ def refuse_special_files(paths: Iterable[Path]) -> None:
 
 
 class RunFolder:
-    """Where the files of a run are."""
+    """The folder of a run, with the paths of its files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -161,7 +161,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Keep a second process from going on with the same run at the same time; `say` hears where that cannot be."""
+        """Keep a second process from going on with the run at the same time; `say` is told if that is not possible."""
         try:
             import fcntl
         except ImportError:  # Windows has none
@@ -177,11 +177,11 @@ class RunFolder:
             yield
 
     def best(self, step: int) -> Path:
-        """Where the model of that step is, was, or will be."""
+        """Return the path at which the model of a step is, was, or will be."""
         return self._best / f"step-{step}"
 
     def newest_best(self) -> Path | None:
-        """The latest of the best models that are there."""
+        """Return the latest of the best models that are there; None if there is none."""
         return next(reversed(self._models()), None)
 
     def remove_after(self, step: int) -> None:
@@ -193,12 +193,12 @@ class RunFolder:
         remove_drafts(*own, *self._models())
 
     def remove_old(self, n_checkpoints: int = 2) -> None:
-        """Remove all models that no checkpoint names: each of those that are kept names one, and none is older."""
+        """Remove all models that no checkpoint names: each kept checkpoint names one model, and none an older one."""
         for model in self._models()[:-n_checkpoints]:
             shutil.rmtree(model)
 
     def finish(self, step: int) -> None:
-        """The model of that step becomes the model of the run, and the others are removed; may be called again."""
+        """Make the model of a step the model of the run, and remove the other models; may be called again."""
         if not self.model.exists():
             self.best(step).rename(self.model)
         if self._best.exists():

@@ -1,4 +1,4 @@
-"""What a run has been through: evaluations on dev, and which of them was the best."""
+"""The history of a run: evaluations on dev, and which of them was the best."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from relatum.evaluation.metrics import Scores, TaskScores
 from relatum.training.divergence import LossWatch
 
 _KEPT = 1 - 1 / 50
-"""The weight of an update in the smoothed loss, beside that of the next one."""
+"""The weight of an update in the smoothed loss, relative to the weight of the next update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One evaluation; `loss` is the mean per word since the last, `seconds` counts from the run's start."""
+    """One evaluation; `loss` is the mean per word since the last evaluation, `seconds` counts from the run's start."""
 
     step: int
     loss: float
@@ -24,7 +24,7 @@ class Evaluation:
     score: float
     seconds: float
     dev: Mapping[str, Any]
-    """The scores on dev, as `Scores.to_dict` has them; nothing where there is no dev part."""
+    """The scores on dev, as `Scores.to_dict` has them; empty if there is no dev part."""
 
     def f1(self, task: str) -> float:
         """The micro F1 of a task: entities, relations or relations_strict."""
@@ -33,23 +33,23 @@ class Evaluation:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is, as JSON can hold it; what it weighs and draws at random is in `state`."""
+    """The progress of a run, as JSON can hold it; the module `state` adds its weights and random numbers."""
 
     step: int = 0
     seconds: float = 0.0
     loss_sum: float = 0.0
     """The losses of all words since the last evaluation."""
     n_words: int = 0
-    """The words that `loss_sum` is of."""
+    """The number of words that `loss_sum` is summed over."""
     recent_loss: float = 0.0
-    """Like `loss_sum`, but each update counts a little less with every one after it."""
+    """Like `loss_sum`, but each update counts a little less with every later update."""
     recent_words: float = 0.0
     evaluations: list[Evaluation] = field(default_factory=list)
     watch: LossWatch = field(default_factory=LossWatch)
     part_cells: int | None = None
-    """The most table cells that were found to fit into memory at once; None where none was too large."""
+    """The most table cells to compute at once, as set or as found when memory ran out; None for no limit."""
     messages: list[str] = field(default_factory=list)
-    """What the user was told, each once."""
+    """The messages that the user was told, each once."""
 
     def add_loss(self, loss: float, n_words: int) -> None:
         """Note the loss of an update, summed over its words and their cells."""
@@ -70,13 +70,13 @@ class Progress:
 
     @property
     def n_since_best(self) -> int:
-        """How many evaluations there were after the best one; none before anything was found at all."""
+        """The number of evaluations after the best one; 0 before anything was found at all."""
         best = self.best
         return 0 if best is None or not best.score else len(self.evaluations) - 1 - self.evaluations.index(best)
 
     @property
     def best(self) -> Evaluation | None:
-        """The evaluation with the highest score, the first of equal ones; but the last where nothing was found yet."""
+        """The evaluation with the highest score, the first of equal ones; the last one if nothing was found yet."""
         best = max(self.evaluations, key=lambda one: one.score, default=None)
         return best if best is None or best.score else self.evaluations[-1]
 
@@ -92,7 +92,7 @@ class Progress:
 
 
 def selection_score(scores: Scores, config: TrainingConfig) -> float:
-    """What the best model is chosen by: the mean of the entity and the relation F1."""
+    """Return the score that the best model is chosen by: the mean of the entity and the relation F1."""
     relations = scores.relations if config.selection_relations == "boundaries" else scores.relations_strict
 
     def f1(task: TaskScores) -> float:

@@ -50,7 +50,7 @@ from relatum.types import Example, Prediction
 _UNREAD = 50
 """The most updates whose losses wait on the device: reading one makes the program wait for the device."""
 _PATIENCE = 0.5
-"""Seconds after which they are read all the same, so that slow runs show that they move."""
+"""Seconds after which waiting losses are read all the same, so that slow runs show that they move."""
 
 
 class TrainingStopped(RelatumError):
@@ -59,15 +59,15 @@ class TrainingStopped(RelatumError):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Where the model is, and its scores."""
+    """The result of a run: the folder of its model, and its scores."""
 
     model: Path
     dev: Scores | None
     test: Scores | None
     record: dict[str, Any]
-    """What is in `result.json`."""
+    """The content of `result.json`."""
     ceilings: dict[str, Scores]
-    """By part, the best scores that the tagging allows."""
+    """The best scores that the tagging allows, by part."""
 
 
 def train(
@@ -83,10 +83,10 @@ def train(
     """Train a model in the folder `run`, or go on with a run that was stopped there.
 
     `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
-    absolute paths, so that it can go on from another directory. `on_made` is called when its folder has been made:
-    where data or settings are refused, there is none. Where a launcher started several processes, all of them come
-    here; the first writes and speaks. `NoSpaceError` says that a file could not be written; the run can go on, and so
-    it can where memory ran out.
+    absolute paths, so that it can go on from another directory. `on_made` is called when the run's folder has been
+    made; if data or settings are refused, no folder is made. If a launcher started several processes, all of them call
+    this function, and the first writes and speaks. `NoSpaceError` says that a file could not be written; the run can be
+    resumed then, and also after it ran out of memory.
     """
     folder = RunFolder(run)
     with Stopping() as stopping:
@@ -202,7 +202,7 @@ class _Run:
         processes.seed(training.seed)
 
     def take_up(self) -> None:
-        """Go on from the last checkpoint, where there is one."""
+        """Go on from the last checkpoint, if there is one."""
         folder, say, processes = self._folder, self._monitor.say, self._processes
         if not processes.main:
             processes.wait()  # until the first has cleared away what cannot be used
@@ -256,7 +256,7 @@ class _Run:
 
     @property
     def _stopped_early(self) -> bool:
-        """Whether the last evaluations were no better, before all updates were made."""
+        """True if the last evaluations (`training.patience`) were no better, before all updates were made."""
         progress, config = self._progress, self._config.training
         patience = config.patience
         return patience is not None and progress.n_since_best >= patience and progress.step < config.steps
@@ -273,7 +273,7 @@ class _Run:
             self._read_losses()
 
     def _read_losses(self) -> None:
-        """Take the losses from the device, and stop where one is not a number or has exploded."""
+        """Take the losses from the device; raise an error if a loss is not a number or has exploded."""
         progress, training = self._progress, self._config.training
         values = torch.stack([pair for _, _, pair in self._unread]).tolist() if self._unread else []
         for (step, batch, _), (loss, norm) in zip(self._unread, values, strict=True):
@@ -292,7 +292,7 @@ class _Run:
         self._last_read = time.monotonic()
 
     def _evaluate(self) -> None:
-        """Score dev, keep the model where it is the best so far or nothing is scored, and save the state."""
+        """Score dev, keep the model if it is the best so far or nothing is scored, and save the state."""
         self._read_losses()
         progress, folder, main = self._progress, self._folder, self._processes.main
         found = self._score_dev() if main else None
@@ -372,7 +372,7 @@ class _Run:
         return RunResult(folder.model, scores.get("dev"), scores.get("test"), record, ceilings)
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
-        """Fit scores on dev, where there is one; write down what was found, with scores as the model will have them."""
+        """Calibrate scores on dev, if there is one; write the predictions, with scores as the model will have them."""
         given = self._config.evaluation.entities == "gold"
         pairs = {
             part: [(example.full_gold, one.found) for example, one in zip(examples, found[part], strict=True)]
@@ -417,14 +417,14 @@ class _Run:
 
 
 def predict(model: Model, examples: Sequence[Example]) -> list[Prediction]:
-    """What a model finds in examples, as in any text; it is given the entities where the settings say so."""
+    """Return a model's predictions for examples, as for any text; the settings may say to give it the gold entities."""
     gold = model.config.evaluation.entities == "gold"
     given = [example.gold.entities for example in examples] if gold else None
     return Extractor(model).predict([example.sentence for example in examples], given)
 
 
 def score(model: Model, examples: Sequence[Example], found: Sequence[Prediction] | None = None) -> Scores:
-    """The scores of a model against all that was annotated in examples; what it found in them may be given."""
+    """Score a model against all annotations of examples; its predictions may be given as `found`."""
     config = model.config.evaluation
     predictions = predict(model, examples) if found is None else found
     gold = [example.full_gold for example in examples]
@@ -434,7 +434,7 @@ def score(model: Model, examples: Sequence[Example], found: Sequence[Prediction]
 
 
 def _with_encoder_of(trained: Model, loaded: Model) -> Model:
-    """The loaded model with the encoder that has already read the sentences, where the two are the same."""
+    """Return the loaded model, if possible with the trained model's equal encoder, which has read the sentences."""
     if trained.encoder is None or loaded.encoder is None or trained.encoder.fingerprint != loaded.encoder.fingerprint:
         return loaded
     return replace(loaded, encoder=trained.encoder)

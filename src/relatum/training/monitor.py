@@ -1,4 +1,4 @@
-"""What a person sees of a run, and `log.jsonl`, what programs see."""
+"""The monitoring of a run: a display for people, and `log.jsonl` for programs."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ _SILENCE = 60.0
 
 
 class Monitor(Protocol):
-    """Hears of everything worth telling while a run goes on."""
+    """A listener that hears of everything worth telling while a run goes on."""
 
     def start(self, step: int, steps: int) -> None:
-        """Updates begin, after `step` that were made before."""
+        """Hear that updates begin, after `step` updates that were made before."""
 
     def advance(self, step: int, loss: float) -> None:
-        """So many updates have been made, the latest with this mean loss per word; called every few updates."""
+        """Hear that `step` updates are made, the latest with this mean loss per word; called every few updates."""
 
     def evaluate(self, evaluation: Evaluation, best: bool) -> None:
-        """An evaluation was made."""
+        """Hear that an evaluation was made."""
 
     def say(self, message: str) -> None:
-        """Something that a person should know."""
+        """Hear a message that a person should know."""
 
     def close(self) -> None:
-        """No more updates."""
+        """Hear that no more updates follow."""
 
 
 class TerminalMonitor:
-    """A line of progress on a terminal; elsewhere plain lines, one an evaluation and at least one a minute.
+    """A line of progress on a terminal; elsewhere plain lines, one per evaluation and at least one a minute.
 
     All goes to standard error.
     """
@@ -130,7 +130,7 @@ def _left(begun: tuple[int, float], step: int, steps: int) -> str:
 
 
 class Quiet:
-    """Hears and says nothing."""
+    """A monitor that does nothing."""
 
     def start(self, step: int, steps: int) -> None:
         pass
@@ -149,15 +149,15 @@ class Quiet:
 
 
 class Monitors:
-    """Several monitors as one, which also remembers what was said."""
+    """Several monitors combined into one, which also remembers all messages."""
 
     def __init__(self, *monitors: Monitor) -> None:
         self._monitors = list(monitors)
         self.messages: list[str] = []
-        """What was said, each once."""
+        """The messages that were said, each once."""
 
     def begin_with(self, messages: list[str]) -> None:
-        """Remember what was said before, first of all, in this very list."""
+        """Put earlier messages first; all messages are kept in this very list from now on."""
         messages += [message for message in self.messages if message not in messages]
         self.messages = messages
 
@@ -185,10 +185,10 @@ class Monitors:
 
 
 class Log:
-    """`log.jsonl`: one line an evaluation, as `Evaluation` has it."""
+    """The file `log.jsonl`: one line per evaluation, with the fields of `Evaluation`."""
 
     def __init__(self, path: Path, evaluations: Iterable[Evaluation] = ()) -> None:
-        """Begin the file with these evaluations: after a stop it may know of more than the checkpoint does."""
+        """Begin the file with these evaluations: after a stop, the old file may have more than the checkpoint has."""
         self._path = path
         with replacing_file(path) as draft:
             draft.write_text("".join(map(_line, evaluations)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How the weights are changed: Adam, its learning rate, and the clipping of gradients (paper, appendix C)."""
+"""The optimisation of the weights: Adam, its learning rate, and the clipping of gradients (paper, appendix C)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from relatum.errors import RelatumError
 from relatum.training.averaging import MovingAverage
 
 ENCODER_RATES = {"lora": 5e-4, "full": 5e-5}
-"""Adam's learning rate for a tuned encoder, where the settings say none."""
+"""Adam's learning rate for a tuned encoder, by the kind of tuning, if the settings give none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What parameters have of their own: the rate after the warm-up, and the updates that this takes."""
+    """The learning rate of some parameters: the full rate after the warm-up, and the updates that the warm-up takes."""
 
     full: float
     warmup_steps: int
@@ -36,10 +36,11 @@ class Group:
 
 
 def encoder_groups(by_depth: Sequence[Sequence[Parameter]], tuning: str, config: TrainingConfig) -> list[Group]:
-    """The parameters of a tuned encoder, from the embeddings to what is above all layers, with their rates.
+    """Group the parameters of a tuned encoder by depth, each group with its rate.
 
-    The last layer, and what is above it, has the full rate, each one below `encoder_layer_decay` times that of the one
-    above it, the embeddings the lowest.
+    `by_depth` goes from the embeddings to the parameters above all layers. The last layer, and the parameters above it,
+    have the full rate; each layer below has `encoder_layer_decay` times the rate of the layer above it, and the
+    embeddings have the lowest rate.
     """
     full = config.encoder_learning_rate or ENCODER_RATES[tuning]
     warmup = config.warmup_steps if config.encoder_warmup_steps is None else config.encoder_warmup_steps
@@ -49,7 +50,9 @@ def encoder_groups(by_depth: Sequence[Sequence[Parameter]], tuning: str, config:
 
 
 def learning_rate(step: int, config: TrainingConfig, rate: Rate | None = None) -> float:
-    """The rate of an update, counted from 1: a linear rise, then a decay; the network's if not said whose.
+    """Return the learning rate of an update, counted from 1: a linear rise, then a decay.
+
+    It is the network's rate unless another `rate` is given.
 
     The last update of the warm-up has the full rate. Inverse-time decay counts from the first update, not from the end
     of the warm-up, so that the rate falls at once where the warm-up took longer than `decay_steps`. With a staircase it
@@ -67,9 +70,9 @@ def learning_rate(step: int, config: TrainingConfig, rate: Rate | None = None) -
 
 
 class Optimiser:
-    """Adam over the parameters that are learned: those of the network, and groups with rates of their own.
+    """Adam over all learned parameters: the network's, and groups with rates of their own.
 
-    With `ema_decay`, it also keeps the moving average of all of them.
+    With `ema_decay`, it also keeps the moving average of all these parameters.
     """
 
     def __init__(self, parameters: Iterable[Parameter], config: TrainingConfig, groups: Sequence[Group] = ()) -> None:
@@ -90,13 +93,13 @@ class Optimiser:
         self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
 
     def update(self, loss: Tensor, step: int) -> Tensor:
-        """Change the weights once; the answer is the norm that the gradients had, still on their device."""
+        """Change the weights once; return the norm that the gradients had before clipping, still on their device."""
         self.set_rate(step)
         self.differentiate(loss)
         return self.apply()
 
     def set_rate(self, step: int) -> None:
-        """The learning rates of an update, counted from 1."""
+        """Set the learning rates for an update, counted from 1."""
         if self.average is not None:
             self.average.set_share(step)
         for group, own in zip(self.adam.param_groups, self._rates, strict=True):
@@ -107,12 +110,12 @@ class Optimiser:
                 group["lr"] = rate
 
     def differentiate(self, loss: Tensor) -> None:
-        """The first half of an update: the gradients of a loss, and of no other."""
+        """Make the first half of an update: compute the gradients of this loss alone."""
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
 
     def apply(self) -> Tensor:
-        """The second half: clip the gradients and change the weights, by the rate that was set."""
+        """Make the second half: clip the gradients, change the weights by the rate that was set, return the norm."""
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self._config.clip_norm, foreach=True)
         self.adam.step()
         if self.average is not None:
@@ -120,12 +123,12 @@ class Optimiser:
         return norm
 
     def averaged(self) -> AbstractContextManager[None]:
-        """Within the block the weights are their moving average, where there is one."""
+        """Replace the weights by their moving average within the block, if an average is kept."""
         return nullcontext() if self.average is None else self.average.in_place()
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Within the block an update is recorded and not made, which Adam wants to know."""
+        """Tell Adam that within the block an update is recorded and not made."""
         for group in self.adam.param_groups:
             group["capturable"] = True
         try:

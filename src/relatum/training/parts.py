@@ -1,4 +1,4 @@
-"""The update of a batch, whole or in parts: as much at once as memory holds, alone or with other processes.
+"""The update of a batch, whole or in parts (micro-batches) that fit into memory, alone or with other processes.
 
 The gradients of the parts add up to those of the batch, so that an update is the same however it is divided, but for
 the last digits and the random numbers of dropout.
@@ -26,7 +26,7 @@ from relatum.training.recorded import Updates
 
 
 class BatchUpdates:
-    """Makes the update of each batch; where memory runs out, it halves what is computed at once and tries again."""
+    """The update of each batch; if memory runs out, it halves the size of the parts of a batch and tries again."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BatchUpdates:
         self.part_cells = config.part_cells
 
     def update(self, batch: list[int], step: int) -> Tensor:
-        """Change the weights once; the answer is the batch's loss and the norm of its gradients, on their device."""
+        """Change the weights once; return the batch's loss and the norm of its gradients, on their device."""
         share = self._processes.share(batch)
         if self._processes.n == 1 and len(self._divide(share)) == 1:
             try:
@@ -66,7 +66,7 @@ class BatchUpdates:
         return torch.stack((loss, norm.detach()))
 
     def _differentiate(self, batch: list[int], parts: list[list[int]]) -> Tensor | None:
-        """Leave the gradients of all parts with the parameters; the answer is their loss, None where memory ran out."""
+        """Add up the gradients of all parts in the parameters; return the loss of all parts, None if memory ran out."""
         self._optimiser.adam.zero_grad(set_to_none=True)
         n_tags = self._batches.count_tags(batch) if self._config.loss == "mean" else None
         try:
@@ -83,7 +83,7 @@ class BatchUpdates:
         return total
 
     def _divide(self, share: list[int]) -> list[list[int]]:
-        """The parts in which a share is computed, each as large as it may be; one sentence may be too large alone."""
+        """Divide a share into parts, each as large as the limit allows; a single sentence may still be too large."""
         if not share:
             return []
         lengths = [self._lengths[index] for index in share]
@@ -117,9 +117,9 @@ class BatchUpdates:
 
 
 def part_loss(outputs: Outputs, labels: Labels, n_tags: tuple[int, int] | None, config: TrainingConfig) -> Tensor:
-    """The share of a part in the loss of its batch, which has so many tags of words and of cells.
+    """Return the share of a part in the loss of its batch; `n_tags` counts the batch's tags of words and of cells.
 
-    Summed losses need no tags: those of the parts add up to that of the batch.
+    Summed losses need no counts: the losses of the parts add up to the loss of the batch.
     """
     if n_tags is None:
         return joint_loss(outputs, labels, config).total

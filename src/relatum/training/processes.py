@@ -21,22 +21,22 @@ from relatum.errors import RelatumError
 from relatum.training.stopping import Stopping
 
 _TIMEOUT = timedelta(hours=6)
-"""How long processes wait for each other, such as while the first evaluates; the end of one is noticed at once."""
+"""The longest that processes wait for each other, such as while the first evaluates; if one ends, all know at once."""
 _NO_LIMIT = 2**62
 
 
 def is_main_process() -> bool:
-    """Whether this process is the only one or the first of several; true before they have been joined, too."""
+    """True if this process is the only one or the first of several; can be called before they have been joined."""
     return not is_one_of_several() or os.environ["RANK"] == "0"
 
 
 def is_one_of_several() -> bool:
-    """Whether a launcher started this process together with others."""
+    """True if a launcher started this process together with others."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
 class Processes:
-    """The processes of a run; of these there is one, which is alone."""
+    """The processes of a run; in this class, a single process."""
 
     n, number = 1, 0
 
@@ -49,36 +49,36 @@ class Processes:
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether the run is to stop; the same in all processes between two updates."""
+        """True if the run is to stop; the same in all processes between two updates."""
         return self._stopping.asked
 
     def seed(self, seed: int) -> None:
-        """Draw other random numbers than the other processes; weights must have been drawn before."""
+        """Make this process draw other random numbers than the others; weights must have been drawn before."""
 
     def share(self, batch: list[int]) -> list[int]:
-        """What this process takes of a batch, which may be nothing."""
+        """Return this process's share of a batch, which may be empty."""
         return batch
 
     def add_up(self, parameters: Sequence[Parameter], loss: Tensor) -> Tensor:
-        """Make the gradients, and the loss, those of all processes together."""
+        """Sum the gradients over all processes, in place; return the sum of their losses."""
         del parameters
         return loss
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """The tensors of all processes, of the same shape, on the CPU."""
+        """Return the tensors of all processes, of the same shape, on the CPU."""
         return [tensor]
 
     def least(self, limit: int | None) -> int | None:
-        """The lowest of the limits of all processes; None is no limit."""
+        """Return the lowest of the limits of all processes; None is no limit."""
         found = min(int(one) for one in self.gather(torch.tensor(_NO_LIMIT if limit is None else limit)))
         return None if found == _NO_LIMIT else found
 
     def tell(self, text: str) -> str:
-        """What the first process tells the others."""
+        """Send the first process's text to the others; return that text in every process."""
         return text
 
     def wait(self) -> None:
-        """Go on when all processes are here."""
+        """Wait until all processes are here."""
 
 
 class Several(Processes):
@@ -118,7 +118,7 @@ class Several(Processes):
         return batch[self.number :: self.n]  # sentences are in order of length, so that shares are about as long
 
     def add_up(self, parameters: Sequence[Parameter], loss: Tensor) -> Tensor:
-        """By one message, which also says who was asked to stop, and which parameters have gradients anywhere."""
+        """Sum by one message, which also says if any was asked to stop and which parameters have gradients anywhere."""
         there = [parameter.grad is not None for parameter in parameters]
         values = torch.tensor([self._stopping.asked, *there], dtype=loss.dtype, device=loss.device)
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
@@ -154,13 +154,13 @@ class Several(Processes):
 
 
 def join_processes(device: torch.device, stopping: Stopping) -> Processes:
-    """The processes that this program was started with; without a launcher it is alone, and nothing is imported."""
+    """Join the processes that a launcher started; without a launcher this process is alone, and nothing is imported."""
     return Several(device, stopping) if is_one_of_several() else Processes(device, stopping)
 
 
 @contextmanager
 def _watching() -> Iterator[None]:
-    """Make an error of the connection to other processes one that says what it is."""
+    """Turn an error of the connection to other processes into an error that says what happened."""
     try:
         yield
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What a result was made with: versions, commit and machine."""
+"""The provenance of a result: versions, commit and machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """The versions of relatum, Python and what has a say in the numbers, as far as it is installed."""
+    """Return the versions of relatum, Python and the installed packages that have a say in the numbers."""
     found = {"relatum": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -26,7 +26,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the source that runs, with "+changes" where it differs; None where it is not in a repository."""
+    """Return the commit of the running source, with "+changes" if it differs; None if it is not in a repository."""
     source = Path(__file__).resolve().parent.parent
     if _git(source, "ls-files", "--error-unmatch", "_version.py") is None:
         return None  # an installed copy may lie inside a repository of somebody else
@@ -45,7 +45,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def device_name(device: torch.device) -> str:
-    """The device in words."""
+    """Describe the device in words."""
     if device.type == "cuda":
         return f"{device}: {torch.cuda.get_device_name(device)}"
     threads = torch.get_num_threads()

@@ -1,7 +1,7 @@
 """Updates of a network, which a GPU records once for each shape of batch and then replays.
 
 To start the many small kernels of an update takes a program several times as long as a GPU takes to run them. So the
-whole of it (forward, loss, backward, clipping, Adam) is recorded as a CUDA graph, which is started at once.
+whole update (forward, loss, backward, clipping, Adam) is recorded as a CUDA graph, which is started at once.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ _Parts = tuple[Tensor | None, ...]
 _Key = tuple[tuple[torch.dtype, torch.Size] | None, ...]
 
 MAX_RECORDINGS = 128
-"""A recording takes some megabytes of a GPU; batches of yet other shapes are not recorded."""
+"""The most recordings, since each takes some megabytes of a GPU; batches of further shapes are not recorded."""
 _ALIGNED = 256
-"""Bytes; where a tensor begins in memory that several share."""
+"""The alignment, in bytes, of tensors in memory that several tensors share."""
 
 
 class Recorder(Protocol):
-    """Writes down what is done on a device."""
+    """A recorder of steps that are made on a device."""
 
     def ready(self) -> AbstractContextManager[None]:
-        """A block within which steps are made, recorded and replayed."""
+        """Return a context within which steps are made, recorded and replayed."""
 
     def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """Record a step without making it. What comes back makes it, and gives a copy of its result."""
+        """Record a step without making it; return a function that makes the step and returns a copy of its result."""
 
     def release(self) -> None:
-        """Give back the memory of recordings that nobody has any more."""
+        """Give back the memory of recordings that are no longer referenced."""
 
 
 class GraphRecorder:
-    """Records CUDA graphs.
+    """A recorder of CUDA graphs.
 
-    They share their memory: no two are ever replayed at once, and nothing that one leaves there is read after another.
+    The graphs share their memory: no two are ever replayed at once, and nothing that a graph leaves there is read after
+    another graph has run.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -61,9 +62,9 @@ class GraphRecorder:
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Work within the block comes after what was started before it, and before what is started after it.
+        """Order the work within the block after all work that was started before, and before all that is started later.
 
-        Steps that are not recorded have the same stream: what autograd keeps of one must not tie a recording to
+        Steps that are not recorded use the same stream: what autograd keeps of such a step must not tie a recording to
         another stream.
         """
         outside = torch.cuda.current_stream(self._device)
@@ -91,7 +92,11 @@ class GraphRecorder:
         torch.cuda.empty_cache()
 
     def _recover(self) -> None:
-        """After a recording that broke off, torch may still wait for its end before it draws random numbers."""
+        """Begin and end another recording.
+
+        After a recording that broke off, torch may still wait for the end of that recording before it draws random
+        numbers.
+        """
         graph = torch.cuda.CUDAGraph()
         with suppress(Exception), torch.cuda.stream(self._stream):
             graph.capture_begin()
@@ -102,17 +107,17 @@ class GraphRecorder:
 
 
 def make_recorder(device: torch.device) -> Recorder | None:
-    """What records updates on a device; None where nothing is recorded."""
+    """Return a recorder of updates on a device; None if nothing is recorded on such a device."""
     return GraphRecorder(device) if device.type == "cuda" else None
 
 
 class Updates:
-    """Makes the updates of a network, and records those that can be.
+    """The updates of a network, recorded if they can be.
 
-    A batch of a new shape is made step by step, which also compiles what there is to compile; the second one of that
-    shape is recorded, and from then on replayed. Random numbers are the same either way, and no result depends on what
-    was recorded when. What the network is set to (dropout, precision, backend) is part of a recording: other settings
-    need another `Updates`.
+    The first update with a batch of a new shape is not recorded, and also compiles what there is to compile; the second
+    update with that shape is recorded, and from then on replayed. Random numbers are the same either way, and no result
+    depends on which updates were recorded when. The network's settings (dropout, precision, backend) are part of a
+    recording: other settings need another `Updates`.
     """
 
     def __init__(
@@ -137,7 +142,7 @@ class Updates:
         return len(self._recordings)
 
     def update(self, inputs: ModelInputs, labels: Labels, step: int) -> Tensor:
-        """Change the weights once; the answer is the loss and the norm of its gradients, still on their device."""
+        """Change the weights once; return the loss and the norm of its gradients, still on their device."""
         recorder = self._recorder
         if recorder is None:
             self._optimiser.set_rate(step)
@@ -155,13 +160,13 @@ class Updates:
             return replay()
 
     def otherwise(self, make: Callable[[], Tensor], step: int) -> Tensor:
-        """Make an update in another way, beside those that are recorded."""
+        """Make an update by calling `make`, without recording it."""
         with nullcontext() if self._recorder is None else self._recorder.ready():
             self._optimiser.set_rate(step)
             return make()
 
     def _make_beside(self, inputs: ModelInputs, labels: Labels) -> Tensor:
-        """Make an update that is not recorded; where memory is short, give up the recordings, which hold much of it."""
+        """Make an update without recording it; if memory runs out, drop the recordings, which hold much of it."""
         try:
             return self._make(inputs, labels)
         except torch.OutOfMemoryError:
@@ -172,7 +177,7 @@ class Updates:
         return self._make(inputs, labels)
 
     def give_up_recordings(self) -> bool:
-        """Leave the memory of recordings to others, for good; false where there are none."""
+        """Drop all recordings for good, to free their memory; return False if there are none."""
         if self._recorder is None or not self._recordings:
             return False
         self._failed = True
@@ -192,7 +197,7 @@ class Updates:
         return torch.stack((loss.detach(), norm.detach()))
 
     def _record(self, recorder: Recorder, key: _Key, parts: _Parts) -> bool:
-        """Record updates of a shape, where it is time to; false where this one must be made as it is."""
+        """Record the updates of a shape, if it is time to; return False if this update must be made without that."""
         if key not in self._seen:
             self._seen.add(key)
             return False
@@ -222,7 +227,7 @@ class Updates:
 
 
 def _take_apart(inputs: ModelInputs, labels: Labels) -> _Parts | None:
-    """The tensors of a batch; None where an update with them cannot be recorded."""
+    """Return the tensors of a batch; None if an update with them cannot be recorded."""
     spelling = inputs.spelling
     if not isinstance(spelling, PaddedSpelling | None):
         return None
@@ -249,7 +254,7 @@ def _put_together(parts: _Parts) -> tuple[ModelInputs, Labels]:
 
 
 def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:
-    """What recordings of the plain wavefront read. It is kept by a cache, which may forget it; they must not."""
+    """Return the geometries that recordings of the plain wavefront read, to keep them: their cache may drop them."""
     layers = [layer for layer in network.modules() if isinstance(layer, MDRNN)]
     return [
         make_geometry(mask.shape[1], mask.device, bool(layer.spec.recurrent))
@@ -271,13 +276,13 @@ def _copy(parts: _Parts, to: _Parts) -> None:
 
 
 class _Room:
-    """Memory for what recordings read; it is filled for one at a time, so that all have the same."""
+    """Memory for the inputs of recordings; it is filled for one recording at a time, so that all can share it."""
 
     def __init__(self) -> None:
         self._memory: Tensor | None = None
 
     def like(self, parts: Sequence[Tensor | None]) -> _Parts:
-        """Room for tensors of the same shapes and types."""
+        """Return memory for tensors of the same shapes and types."""
         there = [part for part in parts if part is not None]
         ends = list(accumulate(-(-part.nbytes // _ALIGNED) * _ALIGNED for part in there))
         if self._memory is None or len(self._memory) < ends[-1]:

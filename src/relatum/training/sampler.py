@@ -1,4 +1,4 @@
-"""Which sentences each update sees: batches without end, epoch after epoch."""
+"""The sampling of sentences for updates: batches without end, epoch after epoch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from relatum.errors import RelatumError
 
 
 class Sampler:
-    """Batches of indices; `epoch` and `position` are all that must be kept to go on in the same way.
+    """An endless series of batches of indices; `epoch` and `position` are all that must be kept to resume it.
 
-    Every epoch is shuffled anew, by the seed and its own number, so that nothing of the past is needed to make it.
+    Every epoch is shuffled anew, by the seed and the number of the epoch, so that no earlier state is needed.
     """
 
     def __init__(self, lengths: Sequence[int], config: TrainingConfig) -> None:
@@ -24,7 +24,7 @@ class Sampler:
         self.go_to(0, 0)
 
     def go_to(self, epoch: int, position: int) -> None:
-        """Go on from another place."""
+        """Go on from another position."""
         self.epoch, self.position = epoch, position
         self._batches = self._make()
         if not 0 <= position <= len(self._batches):
@@ -34,7 +34,7 @@ class Sampler:
             )
 
     def next(self) -> list[int]:
-        """The next batch."""
+        """Return the next batch."""
         if self.position == len(self._batches):
             self.epoch, self.position = self.epoch + 1, 0
             self._batches = self._make()

@@ -21,9 +21,10 @@ from relatum.training.optimisation import Group, encoder_groups
 
 
 def set_up_device(device: torch.device) -> None:
-    """What training wants of torch on a device: on a GPU, products as TF32, and few threads beside it.
+    """Set torch up for training on a device: for a GPU, matrix products in TF32, and few threads on the CPU.
 
-    What is left to the CPU there is small, and sharing it out among many threads takes longer than doing it.
+    The work that is left to the CPU beside a GPU is small, and dividing it among many threads takes longer than doing
+    it.
     """
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -31,7 +32,7 @@ def set_up_device(device: torch.device) -> None:
 
 
 def with_absolute_paths(config: Config) -> Config:
-    """The same settings for a program that is started in another directory."""
+    """Return the settings with absolute paths, for a program that is started in another directory."""
     encoder, words = config.encoder, config.words
     if encoder.kind != "none":
         name, *beside = map(_absolute, encoder.names)
@@ -44,13 +45,13 @@ def with_absolute_paths(config: Config) -> Config:
 
 
 def _absolute(encoder: str) -> str:
-    """The name of an encoder; where it is a folder, its whole path."""
+    """Return the name of an encoder; if it is a folder, its absolute path."""
     folder = named_folder(encoder)
     return encoder if folder is None else str(folder.absolute())
 
 
 def make_model(data: TrainingData, config: Config, device: torch.device) -> tuple[Model, list[str]]:
-    """A model with fresh weights, drawn by the seed, and what there is to say about it."""
+    """Make a model with fresh weights, drawn by the seed; return the model and remarks on it."""
     remarks: list[str] = []
     wants_maps = config.table.attention_maps and config.table.kind != "none"
     vectors = _read_vectors(config.words.path)
@@ -74,7 +75,7 @@ def make_model(data: TrainingData, config: Config, device: torch.device) -> tupl
 
 
 def learned_parts(model: Model) -> tuple[nn.Module, list[Group]]:
-    """All that is learned, or fixed beside it, as one module; and the weights of a tuned encoder with their rates."""
+    """Return the network, with a tuned encoder if there is one, as one module, and the encoder's weights and rates."""
     encoder, config = model.encoder, model.config
     if not isinstance(encoder, TunedEncoder):
         return model.network, []

@@ -27,9 +27,9 @@ def capture(
     fixed: str,
     processes: Processes | None = None,
 ) -> Checkpoint:
-    """The state of a run between two updates; `fixed` is the network's `fixed_hash`.
+    """Return the state of a run between two updates; `fixed` is the network's `fixed_hash`.
 
-    All processes must call it together: it holds the random numbers of each.
+    All processes must call this together: the state holds the random numbers of each process.
     """
     tensors: dict[str, Tensor] = {}
     for name, parameter in _learned(network).items():
@@ -64,7 +64,7 @@ def restore(
 ) -> tuple[Progress, dict[str, int]]:
     """Put a state back into a network and an optimiser made by the same settings; the rest is for the caller.
 
-    The answer is the progress, and the epoch and position of the sampler.
+    Return the rest: the progress, and the epoch and position of the sampler.
     """
     try:
         progress = Progress.from_dict(checkpoint.record["progress"])
@@ -133,7 +133,7 @@ def _restore_random(
 
 
 def _random_key(kind: str, number: int) -> str:
-    """The name of the random numbers of a process."""
+    """Return the name under which the random numbers of a process are kept."""
     return f"{_RANDOM}{kind}" + (f"/{number}" if number else "")
 
 
@@ -150,12 +150,12 @@ def _restore_adam(given: Mapping[str, Tensor], network: nn.Module, optimiser: Op
 
 
 def _learned(network: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are learned, shared ones once."""
+    """Return the parameters that are learned, by name; shared parameters occur once."""
     return {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
 
 
 def _averages(network: nn.Module, optimiser: Optimiser) -> dict[str, Tensor]:
-    """The moving averages of the parameters, where there are any."""
+    """Return the moving averages of the parameters, by name; empty if none are kept."""
     if optimiser.average is None:
         return {}
     averages = dict(zip(optimiser.parameters, optimiser.average.tensors, strict=True))
@@ -163,9 +163,9 @@ def _averages(network: nn.Module, optimiser: Optimiser) -> dict[str, Tensor]:
 
 
 def fixed_hash(network: nn.Module) -> str:
-    """A hash of all that is not learned, such as word vectors: it is made anew for a run that goes on, and not stored.
+    """Hash all that is not learned, such as word vectors, which a resumed run makes anew and no checkpoint stores.
 
-    No buffer of the network changes while it is trained.
+    No buffer of the network changes during training.
     """
     learned = _learned(network)
     tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}

@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
-    """While it is entered, the first Ctrl-C or SIGTERM only sets `asked`; the next one acts as ever."""
+    """A context in which the first Ctrl-C or SIGTERM only sets `asked`; the next signal acts as usual."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -1,1 +1,1 @@
-"""What is left of a run for people to read: result, report, curves, card, trackers."""
+"""The reports of a run for people to read: result, report, curves, card, trackers."""

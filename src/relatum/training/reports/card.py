@@ -29,7 +29,7 @@ def make_card(
     confidence: Calibrated | None = None,
     ceilings: Mapping[str, Scores] | None = None,
 ) -> str:
-    """The card as Markdown; `scores` and `ceilings` are by part, as far as they and what they are worth are known."""
+    """Return the card as Markdown; `scores` and `ceilings` are by part; they and `confidence` may not be known yet."""
     schema = data.schema
     changed = [key for key in list_keys(config) if key.value != key.default]
     names = " and ".join(f"`{name}`" for name in config.encoder.names)
@@ -110,12 +110,12 @@ def _score_lines(scores: Mapping[str, Scores]) -> list[str]:
 
 
 def _own_functions(config: Config) -> str:
-    """The arguments that name the functions which the model splits text with, where they are the user's own."""
+    """Return the arguments that name the user's own functions with which the model splits text; empty without any."""
     return "".join(f', {key}="{name}"' for key, name in config.text.functions().items())
 
 
 def _ceiling_lines(ceilings: Mapping[str, Scores]) -> list[str]:
-    """A sentence for each part in which gold is more than the tags can express."""
+    """Return a line for each part whose gold the tags cannot fully express."""
     limited = {part: ceiling for part, ceiling in ceilings.items() if is_limited(ceiling)}
     if not limited:
         return []

@@ -10,12 +10,12 @@ from relatum.evaluation.confidence import Calibrated, Confidence
 
 _TITLE = "## Confidence"
 _FEW = 50
-"""What is said of fewer than these is hardly more than chance."""
+"""The number of found entities or relations below which statistics on them are hardly more than chance."""
 _TASKS = {"entities": "entities", "relations_strict": "relations, strict (RE+)"}
 
 
 def confidence_section(calibrated: Calibrated) -> list[str]:
-    """The section as lines of Markdown."""
+    """Return the section as lines of Markdown."""
     first, maps = next(iter(calibrated.after), None), calibrated.calibration
     if first is None or maps is None:
         return [_TITLE, "", "Scores are not calibrated: no annotated text was left to fit them on."]
@@ -46,7 +46,7 @@ def confidence_section(calibrated: Calibrated) -> list[str]:
 
 
 def with_confidence(card: str, calibrated: Calibrated) -> str:
-    """A card with this section in place of the one it had, or else at its end."""
+    """Return a card with this section in place of the card's old one, or else at the end of the card."""
     section = "\n".join(confidence_section(calibrated))
     found = re.search(rf"^{_TITLE}$.*?(?=^## |\Z)", card, re.MULTILINE | re.DOTALL)
     if found is None:

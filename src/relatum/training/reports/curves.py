@@ -26,19 +26,19 @@ class Curve:
 
 
 def loss_curves(evaluations: Iterable[Evaluation]) -> list[Curve]:
-    """The mean loss per word of the updates before each evaluation."""
+    """Return the mean loss per word of the updates before each evaluation."""
     return [Curve("loss", [(one.step, one.loss) for one in evaluations])]
 
 
 def score_curves(evaluations: Sequence[Evaluation]) -> list[Curve]:
-    """The micro F1 scores on dev, in per cent; none where there is no dev part."""
+    """Return the micro F1 scores on dev, in per cent; empty if there is no dev part."""
     scored = [one for one in evaluations if one.dev]
     curves = [Curve(name, [(one.step, 100 * one.f1(task)) for one in scored]) for task, name in TASKS.items()]
     return curves if scored else []
 
 
 def draw_curves(path: Path, evaluations: Sequence[Evaluation], say: Callable[[str], None]) -> None:
-    """Draw loss and dev scores; without matplotlib there is no picture, and `say` hears why."""
+    """Draw loss and dev scores; without matplotlib there is no picture, and `say` is told why."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -62,9 +62,9 @@ def draw_curves(path: Path, evaluations: Sequence[Evaluation], say: Callable[[st
 
 
 def make_svg(title: str, curves: Sequence[Curve], mark: int | None = None) -> str:
-    """A chart that needs no script; its colours are the classes `curve-1`, `curve-2`… of the page.
+    """Return a chart as SVG that needs no script; its colours are the classes `curve-1`, `curve-2`… of the page.
 
-    `mark` is a step to be marked, such as that of the best model.
+    `mark` is a step to be marked, such as the step of the best model.
     """
     points = [point for curve in curves for point in curve.points]
     last, highest = max((step for step, _ in points), default=1), max((value for _, value in points), default=1.0)
@@ -100,7 +100,7 @@ def make_svg(title: str, curves: Sequence[Curve], mark: int | None = None) -> st
 
 
 def _ticks(highest: float) -> list[float]:
-    """About five round numbers from 0 up to the highest value."""
+    """Return about five round numbers from 0 up to the highest value."""
     if highest <= 0:
         return [0.0]
     rough = highest / 5

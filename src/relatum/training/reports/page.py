@@ -1,4 +1,4 @@
-"""What a person reads after a run: `summary.txt` and `report.html`, both made from what is in `result.json`."""
+"""The reports to read after a run: `summary.txt` and `report.html`, both made from the content of `result.json`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write_reports(folder: RunFolder, record: Mapping[str, Any]) -> None:
 
 
 def make_summary(record: Mapping[str, Any]) -> str:
-    """A run on half a page of plain text."""
+    """Summarise a run on half a page of plain text."""
     data = record["data"]
     lines = [record["command"], "", f"data: {data['path']}" + (f", fold {data['fold']}" if data["fold"] else "")]
     for name, part in data["parts"].items():
@@ -70,7 +70,7 @@ def make_summary(record: Mapping[str, Any]) -> str:
 
 
 def make_html(record: Mapping[str, Any]) -> str:
-    """The same in full, as one page that needs nothing else."""
+    """Report a run in full, as one HTML page that needs no other files."""
     evaluations = [Evaluation(**one) for one in record["history"]]
     best = record["best"]["step"]
     name = record["data"]["path"].rstrip("/").rpartition("/")[2]
@@ -116,7 +116,7 @@ def make_html(record: Mapping[str, Any]) -> str:
 
 
 def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What both reports begin with."""
+    """Yield the names and values of the facts that both reports begin with."""
     best, steps = record["best"], record["config"]["training"]["steps"]
     seconds = round(record["seconds"])
     ended = f"{record['steps']:,} of {steps:,}" + (" (stopped early)" if record["stopped_early"] else "")
@@ -157,7 +157,7 @@ def _is_limited(record: Mapping[str, Any], part: str) -> bool:
 
 
 def _confidence_lines(record: Mapping[str, Any]) -> Iterator[str]:
-    """The expected calibration errors, as the summary has them; nothing where there was nothing to measure on."""
+    """Yield the summary's lines on expected calibration errors; none if there was nothing to measure them on."""
     if not _errors(record):
         return
     yield f"{'calibration':<12}{'entities':>17}{'RE+':>18}"
@@ -167,7 +167,7 @@ def _confidence_lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _errors(record: Mapping[str, Any]) -> list[list[str]]:
-    """A row a part: of entities before and after calibration, then of relations."""
+    """Return a row per part: the errors of entities before and after calibration, then the errors of relations."""
     return [
         [part]
         + [
@@ -197,7 +197,7 @@ def _list(items: list[str]) -> str:
 
 
 def _table(head: list[str] | None, rows: list[list[str | None]] | list[list[str]]) -> str:
-    """A table whose columns but the first are numbers where there is a head."""
+    """Return a table as HTML; with a head, all columns but the first are numbers."""
     kind = "" if head is None else ' class="n"'
     above = ""
     if head is not None:

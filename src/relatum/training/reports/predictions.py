@@ -1,9 +1,9 @@
-"""What the model of a run found in dev and test, kept beside the gold annotations.
+"""The predictions of a run's model on dev and test, kept beside the gold annotations.
 
-    predictions/test.jsonl          a sentence a line, with what was found
+    predictions/test.jsonl          one sentence per line, with what was found
     predictions/test-gold.jsonl     the same sentences with all that was annotated
 
-Where gold has relations between the sentences of a text, the line is the whole text.
+If gold has relations between the sentences of a text, the line is the whole text.
 Two runs can be compared sentence by sentence with nothing but their folders, and `relatum score` reads these files too.
 """
 
@@ -22,7 +22,7 @@ from relatum.types import Document, Example, Prediction
 
 
 def write_predictions(folder: Path, part: str, examples: Sequence[Example], found: Sequence[Prediction]) -> None:
-    """Write both files of a part."""
+    """Write both files of a part: the predictions and the gold annotations."""
     pairs = join_examples(examples, [one.found for one in found])
     for name, side in ((part, 1), (f"{part}-gold", 0)):
         with replacing_file(folder / f"{name}.jsonl") as draft:
@@ -30,7 +30,7 @@ def write_predictions(folder: Path, part: str, examples: Sequence[Example], foun
 
 
 def read_predictions(folder: Path, part: str) -> Pairs:
-    """Gold and found annotations of the sentences of a part."""
+    """Read the gold and the found annotations of the sentences of a part."""
     gold, found = folder / f"{part}-gold.jsonl", folder / f"{part}.jsonl"
     for path in (gold, found):
         if not path.exists():

@@ -1,4 +1,4 @@
-"""`result.json`: what a run was, how it went and what came of it."""
+"""The content of `result.json`: what a run was, how it went and what came of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_result(
     confidence: Calibrated,
     device: torch.device,
 ) -> dict[str, Any]:
-    """The record of a run that is complete; `scores` are those of the model that is kept, by part.
+    """Make the record of a complete run; `scores` are the scores of the model that is kept, by part.
 
     `ceilings` are the best scores that the tagging allows, by part.
     """

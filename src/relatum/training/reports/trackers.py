@@ -22,7 +22,7 @@ _Hook = Callable[[threading.ExceptHookArgs], object]
 
 
 def make_trackers(record: RunRecord, run: Path) -> list[Monitor]:
-    """The trackers that the settings name; one that is not installed is an error."""
+    """Make the trackers that the settings name; raise an error if one of them is not installed."""
     names = record.config.training.trackers
     for name in names:
         if find_spec("accelerate") is None:
@@ -33,10 +33,10 @@ def make_trackers(record: RunRecord, run: Path) -> list[Monitor]:
 
 
 class Tracker:
-    """Sends a run's losses and scores to one program.
+    """A monitor that sends a run's losses and scores to one tracking program.
 
-    A run that goes on adds to what it sent before: TensorBoard reads `RUN/tensorboard`, and Weights & Biases knows a
-    run by its id. MLflow makes a new run of it.
+    A resumed run adds to what it sent before: TensorBoard reads `RUN/tensorboard`, and Weights & Biases knows a run by
+    its id. MLflow makes a new run of a resumed one.
     """
 
     def __init__(self, name: str, record: RunRecord, run: Path) -> None:
@@ -108,7 +108,7 @@ def _show_unless_full(show: _Hook, arguments: threading.ExceptHookArgs) -> None:
 
 
 def _settings(record: RunRecord) -> dict[str, bool | int | float | str]:
-    """All settings, as trackers can hold them."""
+    """Return all settings as values that trackers can hold."""
     return {
         key.name: key.value if isinstance(key.value, bool | int | float | str) else json.dumps(key.value)
         for key in list_keys(record.config)

@@ -57,7 +57,7 @@ class ManyRuns:
     part: Part
     pairs: tuple[Pair, ...]
     unit: Literal["run", "fold"]
-    """What the test counts: each pair of runs, or each fold."""
+    """The unit that the test counts: each pair of runs, or each fold."""
     tests: Mapping[tuple[str, str], PairedTest]
     unpaired: tuple[str, ...]
     """Runs that were left out, because the other group has none with their seed and fold."""

@@ -11,10 +11,10 @@ from relatum.training.runs.plan import RunsFolder
 
 
 def runs_models(path: Path, say: Callable[[str], None]) -> list[str]:
-    """The folders of the models of all runs in a folder, to be read with as one.
+    """Return the folders of the models of all runs in a folder, to be used as an ensemble.
 
-    Runs of several folds are refused: what one is tested on, others have learned from. `say` hears where that may be so
-    of parts that were held out by the seed.
+    Runs of several folds are refused: the test part of a run is what others have learned from. `say` is told if that
+    may also be so for parts that were held out by the seed.
     """
     folder = RunsFolder(path)
     runs = folder.read_runs()

@@ -27,7 +27,7 @@ from relatum.training.runs.summary import Failure, make_results
 from relatum.training.stopping import Stopping
 
 WORKER = ("-m", "relatum.training.runs.worker")
-"""What Python is to execute for a run."""
+"""The arguments with which Python executes a run."""
 
 _GRACE = 10.0
 """Seconds that a process has to end after it was killed."""
@@ -63,7 +63,7 @@ class Workers:
         self._listeners[run].start()
 
     def hear(self, seconds: float) -> tuple[PlannedRun, dict[str, Any] | None] | None:
-        """The next event of any run, None in its place where the run has ended; None where nothing happens so long."""
+        """Return a run and its next event, which is None if the run has ended; None if nothing happens for so long."""
         try:
             run, event = self._heard.get(timeout=seconds)
         except Empty:
@@ -73,7 +73,7 @@ class Workers:
         return run, event
 
     def ended(self, run: PlannedRun) -> tuple[int, str]:
-        """The exit status of a run that has ended, and what went wrong."""
+        """Return the exit status of a run that has ended, and what went wrong."""
         status = self._processes[run].wait()
         self._forget(run)
         return status, self._messages.pop(run, _explain(status))
@@ -114,7 +114,7 @@ def complete_runs(
     functions: Collection[str] = (),
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Go on with all runs of a folder that are not complete, and write and return what `results.json` holds.
+    """Go on with all runs of a folder that are not complete; write and return the content of `results.json`.
 
     `device` and `jobs` are those that the runs were started with unless given. The settings of the folder may name
     only those of the user's own functions that are among `functions`. Runs that fail do not keep the others
@@ -149,10 +149,10 @@ def complete_runs(
 def run_all(
     folder: RunsFolder, plan: Plan, left: list[PlannedRun], room: Room, screen: RunsScreen, device: str
 ) -> tuple[list[Failure], bool]:
-    """Let the runs that are left go on, in their order; what failed, and whether all were asked to stop.
+    """Let the runs that are left go on, in their order; return the failures, and True if all were asked to stop.
 
-    The runs must have been begun. Of the plan nothing is read but the threads of each, and the functions of the user's
-    own that it names.
+    The runs must have been begun. Nothing of the plan is read but the threads of each run, and the user's own functions
+    that the settings name.
     """
     waiting, failures = deque(left), list[Failure]()
     workers = Workers(folder, plan, device)
@@ -189,7 +189,7 @@ def run_all(
 
 
 def _environment(threads: int | None) -> Mapping[str, str]:
-    """The environment of a run: modules are found where this process finds them, and threads are shared out."""
+    """Return the environment of a run: modules are found where this process finds them, and threads are shared out."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in sys.path)}
     if threads is not None:
         environment["OMP_NUM_THREADS"] = environment["MKL_NUM_THREADS"] = str(threads)

@@ -28,7 +28,7 @@ from relatum.training.folder import RunFolder, RunRecord, check_kinds, refuse_sp
 
 T = TypeVar("T")
 LOG = "output.txt"
-"""In the folder of a run: all that it said, of every process that worked on it."""
+"""The file in the folder of a run with all that was said by every process that worked on the run."""
 _RUN_NAME = re.compile(r"(fold-\d{1,9}/)?seed-\d{1,20}")
 
 
@@ -47,28 +47,28 @@ class Plan:
     """All runs, and what they have in common."""
 
     config: Config
-    """Its seed is that of the first run."""
+    """The settings of all runs, with the seed of the first run."""
     data: str
     format: str | None
     folds: str | None
-    """The file of lists, where there are folds."""
+    """The file of lists, if there are folds."""
     one_fold: int | None
-    """The fold that all runs have, where it is one and the same."""
+    """The number of the fold that all runs have, if they all have the same."""
     device: str
     n_jobs: int
     """The most runs that go on side by side."""
     by_memory: bool
-    """Whether fewer do where memory is short."""
+    """True if fewer runs go on side by side when memory is short."""
     threads: int | None
     """The threads of each run on a CPU; None leaves them to torch, as in a run by itself."""
     command: str
     arguments: tuple[str, ...]
-    """What one run by itself is started with, but for its seed, fold and folder."""
+    """The arguments that a single run is started with, but for its data, seed, fold and folder."""
     runs: tuple[PlannedRun, ...]
     remarks: tuple[str, ...]
-    """What was said about the data of all runs."""
+    """The remarks on the data of all runs."""
     with_test: bool = True
-    """Whether the test part is read and scored."""
+    """True if the test part is read and scored."""
 
     def to_dict(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -85,13 +85,13 @@ class Plan:
         return cls(**{**values, **lists, "config": load_record(values["config"], functions), "runs": runs})
 
     def fold_of(self, run: PlannedRun) -> str | None:
-        """The fold of a run as `--fold` takes it."""
+        """Return the fold of a run as `--fold` takes it."""
         number = run.fold or self.one_fold
         return None if number is None else f"{self.folds}:{number}"
 
 
 class RunsFolder:
-    """Where the files of several runs are."""
+    """The folder of several runs, with the paths of its files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -123,7 +123,7 @@ class RunsFolder:
             raise RelatumError(f"{self.plan}: not the plan of runs of this version: {error}") from None
 
     def prepare(self, plan: Plan) -> list[PlannedRun]:
-        """Begin the runs that are not there yet, and name those that are not complete."""
+        """Begin the runs that are not there yet; return the runs that are not complete."""
         left = [run for run in plan.runs if not self.run(run).result.exists()]
         for run in left:
             folder = self.run(run)
@@ -147,7 +147,7 @@ def _planned_runs(values: dict[str, Any]) -> tuple[PlannedRun, ...]:
 
 
 def is_runs_folder(path: Path) -> bool:
-    """Whether several runs were started in a folder, rather than one."""
+    """True if several runs were started in a folder, rather than one."""
     return (path / "runs.json").is_file()
 
 
@@ -169,9 +169,9 @@ def start_runs(
     """Make the folder of several runs with its plan: `n_runs` seeds, on each of the folds where there are any.
 
     `folds` is a number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs
-    have. `jobs` is the most runs at once; where it is None, as many go on as fit. Without test, no run is scored on it,
+    have. `jobs` is the most runs at once; if it is None, as many go on as fit. Without test, no run is scored on test,
     and folds that are made are of train and dev, each of them dev once. Nothing is trained yet, and nothing is left
-    behind where data or settings are wrong. `say` hears what there is to say about the data, each thing once.
+    behind if data or settings are wrong. `say` is told the remarks on the data, each once.
     """
     from relatum.extractor.device import choose_device
     from relatum.training.runs.room import share_cores
@@ -238,7 +238,7 @@ def _plan_runs(
     made: tuple[Fold, ...] | None,
     remarks: dict[str, None],
 ) -> Iterator[PlannedRun]:
-    """The runs, fold by fold; the data of each is read, so that what is wrong with it is known before any begins."""
+    """Yield the runs, fold by fold; read the data of each, so that problems are known before any run begins."""
     for fold in folds:
         fingerprint, by_seed = "", False
         for seed in seeds:
@@ -256,7 +256,7 @@ def _plan_runs(
 
 
 def with_seed(config: Config, seed: int) -> Config:
-    """The same settings with another seed; one that is too large is an error."""
+    """Return the settings with another seed; raise an error if the seed is too large."""
     if seed >= 2**31:
         raise ConfigError(f"training.seed: found {seed}, expected a number below {2**31}; take smaller seeds")
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})

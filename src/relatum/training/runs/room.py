@@ -1,4 +1,4 @@
-"""How many runs may go on side by side on one device."""
+"""The number of runs that may go on side by side on one device."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _cores() -> int:
 
 
 class Room:
-    """How many runs fit, as far as the reports of those that go on tell.
+    """The number of runs that fit, as far as the reports of the runs under way tell.
 
-    Where that depends on memory, or where a cache on disk has yet to be filled, one run goes ahead and the others
-    follow: on a GPU after its first evaluation, else when its features are there and updates begin. Then as many fit
-    as nine tenths of the memory that was free at that moment hold, each counted with one and a half times what the
-    greediest run has taken so far (and 1 GiB on a GPU).
+    If that number depends on memory, or if a cache on disk has yet to be filled, one run goes ahead and the others
+    follow: if memory on a GPU decides, after the first evaluation of that run, else when its features are there and
+    updates begin. Then as many further runs fit as nine tenths of the memory that was free at that moment hold, each
+    counted with one and a half times the memory that the greediest run has taken so far (and 1 GiB on a GPU).
     """
 
     def __init__(self, config: Config, n_jobs: int, by_memory: bool, device: torch.device) -> None:
@@ -64,7 +64,7 @@ class Room:
 
     @property
     def limit(self) -> int:
-        """How many runs may go on at this moment."""
+        """The number of runs that may go on at this moment."""
         if not self._open:
             return 1
         if not self._by_memory or self._free is None or not self._peak:
@@ -73,7 +73,7 @@ class Room:
         return min(self._n_jobs, 1 + int(USABLE * self._free / need))
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Take note of what a run tells."""
+        """Take note of an event of a run."""
         if event.get("peak") is not None:
             self._peak = max(self._peak, event["peak"])
         if not self._open and event["event"] in (self._first, "evaluate"):

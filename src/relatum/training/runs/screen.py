@@ -1,4 +1,4 @@
-"""What a person sees of several runs at once."""
+"""The display of several runs at once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TASKS = (("NER", "entities"), ("RE", "relations"), ("RE+", "relations_strict"))
 class RunsScreen:
     """A table of the runs that go on, on a terminal; elsewhere plain lines that begin with the name of the run.
 
-    All goes to standard error. What runs say of data and settings before their first update is shown once, not for
-    every run.
+    All goes to standard error. Messages on data and settings that runs send before their first update are shown once,
+    not for every run.
     """
 
     def __init__(self, n_runs: int, console: Console | None = None, known: Iterable[str] = ()) -> None:
-        """`known` was said before and is not repeated for every run."""
+        """Begin without rows; the messages in `known` were shown before and are not repeated for every run."""
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._n_runs, self.n_complete = n_runs, 0
         self._rows: dict[str, _Row] = {}
@@ -45,7 +45,7 @@ class RunsScreen:
             self._live = None
 
     def say(self, message: str) -> None:
-        """Something about all runs."""
+        """Show a message about all runs."""
         self._print(f"relatum: {message}")
 
     def begin(self, name: str) -> None:
@@ -53,7 +53,7 @@ class RunsScreen:
         self._print(f"{name}: begun")
 
     def hear(self, name: str, event: Mapping[str, Any]) -> None:
-        """Show what a run tells."""
+        """Show an event of a run."""
         row = self._rows[name]
         kind = event["event"]
         if kind == "start":
@@ -85,7 +85,7 @@ class RunsScreen:
             self._print(f"{name}: {event['message']}")
 
     def end(self, name: str, what: str) -> None:
-        """The run has ended, in words: complete, stopped, failed."""
+        """Show that a run has ended, and how, in words: complete, stopped, failed."""
         del self._rows[name]
         self.n_complete += what == "complete"
         self._print(f"{name}: {what} ({self.n_complete} of {self._n_runs} complete)")
@@ -105,7 +105,7 @@ class RunsScreen:
 
 
 class _Row:
-    """How far a run is."""
+    """The progress of a run."""
 
     def __init__(self) -> None:
         self.step = self.steps = self._first = 0

@@ -29,7 +29,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The mean of some scores and their sample standard deviation, which one score alone has not."""
+    """The mean of some scores and their sample standard deviation, which is None for a single score."""
 
     mean: float
     std: float | None
@@ -48,7 +48,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run has no scores, and the file that says more."""
+    """The failure of a run: the reason why it has no scores, and the file that says more."""
 
     run: PlannedRun
     message: str
@@ -56,7 +56,7 @@ class Failure:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """The `result.json` of a run."""
+    """Read the `result.json` of a run."""
     cure = f"remove it, and have it written again by {resume_command(path.parent)}"
     try:
         record: Any = read_json(path)
@@ -72,7 +72,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def scores_of(result: Mapping[str, Any]) -> dict[Key, float]:
-    """The scores of a run, as its `result.json` has them."""
+    """Return the scores of a run from its `result.json`, by part, task, average and metric."""
     return {
         (part, task, average, metric): result[part][task][average][metric]
         for part in PARTS
@@ -84,13 +84,13 @@ def scores_of(result: Mapping[str, Any]) -> dict[Key, float]:
 
 
 def summarise(runs: Sequence[Mapping[Key, float]]) -> dict[Key, Spread]:
-    """Mean and deviation of every score that all of the runs have."""
+    """Return the mean and the standard deviation of every score that all of the runs have."""
     keys = [key for key in (runs[0] if runs else ()) if all(key in run for run in runs)]
     return {key: Spread.of([run[key] for run in runs]) for key in keys}
 
 
 def make_results(folder: RunsFolder, plan: Plan, failures: Iterable[Failure] = ()) -> dict[str, Any]:
-    """What `results.json` holds: every run that is complete, what became of the others, and the summary."""
+    """Make the content of `results.json`: every complete run, what became of the other runs, and the summary."""
     results = {run: read_result(path) for run in plan.runs if (path := folder.run(run).result).exists()}
     failed = {failure.run: failure for failure in failures}
     scores = {run: scores_of(result) for run, result in results.items()}
@@ -132,7 +132,7 @@ def make_results(folder: RunsFolder, plan: Plan, failures: Iterable[Failure] = (
 
 
 def _by_seed(plan: Plan, scores: Mapping[PlannedRun, Mapping[Key, float]]) -> dict[str, Any] | None:
-    """Where there are folds: the means over them for each seed that has them all, and the spread of these means."""
+    """Return the means over all folds for each seed that has them all, and their spread; None if there are no folds."""
     if all(run.fold is None for run in plan.runs):
         return None
     means: dict[int, dict[Key, float]] = {}
@@ -151,7 +151,7 @@ def _place(folder: RunsFolder, run: PlannedRun) -> dict[str, Any]:
 
 
 def _common(results: Iterable[Mapping[str, Any]], name: str) -> Any:
-    """The value that all runs share, or the list of those they have."""
+    """Return the value that all runs share, or the list of their different values."""
     values: list[Any] = []
     for result in results:
         if result[name] not in values:
@@ -160,7 +160,7 @@ def _common(results: Iterable[Mapping[str, Any]], name: str) -> Any:
 
 
 def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values by tuples of names as dictionaries in dictionaries."""
+    """Turn values by tuples of names into nested dictionaries."""
     made: dict[str, Any] = {}
     for key, value in values.items():
         place = made

@@ -2,9 +2,9 @@
 
     python -m relatum.training.runs.worker RUN DEVICE [FUNCTION…]
 
-One JSON object a line goes to standard output, and what `relatum train` would say to standard error. The run stops in
-order, as after SIGTERM, when standard input ends: whoever started it is gone. The settings of the run may name only
-those of the user's own functions that are named here.
+Events go to standard output, one JSON object per line, and the messages of `relatum train` to standard error. The run
+stops in order, as after SIGTERM, when standard input ends, since the process that started it is gone then. The settings
+of the run may name only those of the user's own functions that are named here.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from relatum.training.loop import TrainingStopped, train
 from relatum.training.monitor import TerminalMonitor
 
 _PATIENCE = 60.0
-"""Seconds to wait for a process that is still in the folder: one whose parent was killed ends by itself."""
+"""Seconds to wait for another process that still uses the folder: a process whose parent was killed ends by itself."""
 
 
 class EventMonitor(TerminalMonitor):
-    """Says everything twice: in words, and as events for a program."""
+    """A monitor that says everything twice: in words, and as events for a program."""
 
     def __init__(self, console: Console, events: IO[str], device: torch.device) -> None:
         super().__init__(console)
@@ -64,7 +64,7 @@ class EventMonitor(TerminalMonitor):
             print(json.dumps({"event": event, **values}), file=self._events, flush=True)
 
     def _memory(self) -> dict[str, int | None]:
-        """The most bytes that this run has taken, and those that are free."""
+        """Return the most bytes of memory that this run has taken, and the bytes that are free."""
         if self._device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self._device)
             return {"peak": torch.cuda.max_memory_reserved(self._device), "free": free}
@@ -72,7 +72,7 @@ class EventMonitor(TerminalMonitor):
 
 
 def main(arguments: list[str]) -> int:
-    """Go on with the run; the exit status is 0, 130 for a run that was stopped, 1 for one that failed."""
+    """Go on with the run; return the exit status: 0, 130 for a run that was stopped, 1 for a run that failed."""
     run, device = Path(arguments[0]), choose_device(arguments[1])
     # Whatever else is printed must not come between the events.
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -127,7 +127,7 @@ def _peak_memory() -> int | None:
 
 
 def _free_memory() -> int | None:
-    """The bytes that a new process could have, where the system says so."""
+    """Return the bytes that a new process could have; None if the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

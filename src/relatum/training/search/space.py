@@ -1,4 +1,4 @@
-"""What `search` tries: a few keys and their values."""
+"""The space that `search` tries: a few keys and their values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = int | float
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A key that is searched: a few values, or all between two of them on a logarithmic scale."""
+    """A key that is searched: a few values, or all values between two bounds on a logarithmic scale."""
 
     key: str
     values: tuple[Value, ...] = ()
@@ -35,10 +35,10 @@ class Dimension:
 
 
 def make_space(config: Config, fixed: Iterable[str] = ()) -> tuple[list[Dimension], dict[str, Value]]:
-    """What is searched, and where in it the settings lie that the search begins with.
+    """Return the dimensions to search, and the values that the search begins with.
 
-    Those settings are always part of the space, so that no search ends with less than them. Keys that are fixed are not
-    searched.
+    The values of `config` are always part of the space, so that no search ends with worse settings than these. Keys
+    that are fixed are not searched.
     """
     training, model = config.training, config.model
     rate, weight = training.learning_rate, training.relation_weight
@@ -76,7 +76,7 @@ def _with(own: Value, *values: Value) -> tuple[Value, ...]:
 
 
 def apply(config: Config, values: dict[str, Value]) -> Config:
-    """The settings with other values for some keys."""
+    """Return the settings with other values for some keys."""
     record = config.to_dict()
     for name, value in values.items():
         section, key = name.split(".")

@@ -35,29 +35,29 @@ if TYPE_CHECKING:
     from relatum.training.monitor import Monitor
 
 START_UP = 4
-"""Complete trials before any is ended early."""
+"""The number of complete trials before any trial is ended early."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """How a trial ended."""
+    """The outcome of a trial."""
 
     number: int
     state: str
-    """complete, pruned or failed."""
+    """The end of the trial: complete, pruned or failed."""
     score: float | None
-    """The best on dev."""
+    """The best score on dev."""
     step: int | None
-    """The last evaluation."""
+    """The step of the last evaluation."""
     values: dict[str, Value]
 
 
 class _Ended(Exception):
-    """The trial is not worth going on with, or there is no time left."""
+    """The end of a trial that is not worth going on with, or for which no time is left."""
 
 
 class _TrialMonitor:
-    """Reports a run's evaluations to its trial, and ends it where others did better by then."""
+    """A monitor that reports evaluations to the trial, and ends it if other trials did better or time is over."""
 
     def __init__(self, trial: optuna.Trial, inner: Monitor, deadline: float | None, loud: bool) -> None:
         self._trial, self._inner, self._deadline, self._loud = trial, inner, deadline, loud
@@ -91,7 +91,7 @@ class Search:
     def __init__(
         self, folder: Path, data: TrainingData, record: RunRecord, fixed: Sequence[str], say: Callable[[str], None]
     ) -> None:
-        """`record` is that of a run with the settings to begin with; those of each trial are made from it."""
+        """Open the search; `record` is of a run with the settings to begin with, and each trial's is made from it."""
         if data.test:
             raise RelatumError("a search must not see the test part; load the data without it")
         _need_optuna()
@@ -109,7 +109,7 @@ class Search:
         return self._folder / "best.toml"
 
     def reports(self) -> list[TrialReport]:
-        """The trials that have ended, in their order."""
+        """Return the trials that have ended, in their order."""
         names = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
         return [
             TrialReport(
@@ -131,10 +131,10 @@ class Search:
         make_monitor: Callable[[], Monitor],
         ended: Callable[[TrialReport], None] = lambda _: None,
     ) -> TrialReport:
-        """Make trials until there are so many, or the time is over, and name the best.
+        """Make trials until there are `n_trials` or the time is over; return the best trial.
 
         A trial that is under way when time is over ends at its next evaluation. `TrainingStopped` says that the user
-        asked to stop; that trial is made again when the search goes on.
+        asked to stop; the trial under way is made again when the search goes on.
         """
         deadline = None if minutes is None else time.monotonic() + 60 * minutes
         with RunFolder(self._folder).locked(self._say):
@@ -150,12 +150,12 @@ class Search:
         return best
 
     def best(self) -> TrialReport | None:
-        """The complete trial with the highest score, the first of equal ones."""
+        """Return the complete trial with the highest score, the first of equal ones; None if no trial is complete."""
         complete = [report for report in self.reports() if report.state == "complete" and report.score is not None]
         return max(complete, key=lambda report: report.score or 0.0, default=None)
 
     def _check(self) -> None:
-        """Refuse a folder that another search was started in, and begin a new one."""
+        """Refuse a folder in which another search was started; begin the search in a new folder."""
         path = self._folder / "tune.json"
         mine = {
             "data": self._record.fingerprint,
@@ -202,7 +202,7 @@ class Search:
         return study
 
     def _repeat_abandoned(self) -> None:
-        """Trials that were under way when the search was stopped or killed are made again, from the beginning."""
+        """Queue trials that were under way when the search was stopped or killed, to begin them again."""
         from optuna.trial import TrialState
 
         for trial in self._study.get_trials(deepcopy=False):
@@ -252,7 +252,7 @@ class Search:
 
 
 def _keep_log(path: Path) -> None:
-    """Leave of a trial's folder its log alone: its states and models are large, and nobody needs them."""
+    """Remove all but the log from a trial's folder: states and models are large, and nobody needs them."""
     for item in path.iterdir() if path.is_dir() else ():
         if item.is_dir():
             shutil.rmtree(item)
