@@ -256,7 +256,7 @@ def _open(path: Path, format_name: str | None) -> Corpus:
 
 
 def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], frozenset[int]]:
-    """Read the documents of all parts; if there are several parts, also number the documents outside train and dev."""
+    """Read the documents of all parts; also return the numbers of those outside train and dev, if there are parts."""
     names = {part.name for part in corpus.parts}
     learned = names if len(names) == 1 else {"train", "dev" if "dev" in names else "valid"}
     documents: list[Document] = []

@@ -434,7 +434,7 @@ def score(model: Model, examples: Sequence[Example], found: Sequence[Prediction]
 
 
 def _with_encoder_of(trained: Model, loaded: Model) -> Model:
-    """Return the loaded model, if possible with the trained model's equal encoder, which has read the sentences."""
+    """Return the loaded model; if both encoders are the same, with the one that has already read the sentences."""
     if trained.encoder is None or loaded.encoder is None or trained.encoder.fingerprint != loaded.encoder.fingerprint:
         return loaded
     return replace(loaded, encoder=trained.encoder)

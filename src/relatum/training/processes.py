@@ -118,7 +118,10 @@ class Several(Processes):
         return batch[self.number :: self.n]  # sentences are in order of length, so that shares are about as long
 
     def add_up(self, parameters: Sequence[Parameter], loss: Tensor) -> Tensor:
-        """Sum by one message, which also says if any was asked to stop and which parameters have gradients anywhere."""
+        """Sum the gradients and the loss over all processes, by one message.
+
+        The message also says if any process was asked to stop, and which parameters have gradients in any process.
+        """
         there = [parameter.grad is not None for parameter in parameters]
         values = torch.tensor([self._stopping.asked, *there], dtype=loss.dtype, device=loss.device)
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]

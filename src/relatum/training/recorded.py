@@ -166,7 +166,7 @@ class Updates:
             return make()
 
     def _make_beside(self, inputs: ModelInputs, labels: Labels) -> Tensor:
-        """Make an update without recording it; if memory runs out, drop the recordings, which hold much of it."""
+        """Make an update without recording it; if memory runs out, drop the recordings, which hold much, and retry."""
         try:
             return self._make(inputs, labels)
         except torch.OutOfMemoryError:
