@@ -5,6 +5,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,7 +115,9 @@ def test_wandb_is_told_the_same_run_again(
         return SimpleNamespace(log=lambda values, step: sent.append((values, step)), finish=lambda: None)
 
     config = SimpleNamespace(update=lambda values, **_: settings.update(values))
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init, config=config))
+    monkeypatch.setitem(
+        sys.modules, "wandb", SimpleNamespace(init=init, config=config, __spec__=ModuleSpec("wandb", None))
+    )
     _, record = start(tiny())
     for _ in range(2):
         tracker = trackers.Tracker("wandb", record, tmp_path / "run")
