@@ -90,6 +90,6 @@ def _without_entities(tokens: list[str]) -> Record:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or "RELATUM_DATA" not in os.environ:
         sys.exit("usage: RELATUM_DATA=… python scripts/drugs_data.py OUT")
     main(Path(sys.argv[1]))

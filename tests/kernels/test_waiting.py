@@ -40,3 +40,12 @@ def test_torch_that_was_imported_first_is_noticed() -> None:
     said = run("import torch, relatum.kernels.waiting as waiting; print(waiting.explain_waiting())")
     assert "(False, 'torch was imported before relatum" in said
     assert "GOMP_SPINCOUNT = '1000'" not in said
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [({}, "sleep after a short wait (GOMP_SPINCOUNT=1000)"), ({"GOMP_SPINCOUNT": "77"}, "as set by GOMP_SPINCOUNT=77")],
+)
+def test_doctor_tells_the_choice_of_relatum_from_that_of_the_user(variables: dict[str, str], said: str) -> None:
+    script = "import relatum.kernels.waiting as waiting; print(waiting.explain_waiting())"
+    assert f"(True, '{said}')" in run(script, **variables)

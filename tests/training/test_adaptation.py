@@ -188,7 +188,7 @@ def test_read_lines_opens_folders_and_compressed_files(tmp_path: Path) -> None:
         ("latin.txt", "Zürich".encode("latin-1"), "is not UTF-8"),
         ("broken.gz", b"no gzip", "the text cannot be read"),
         ("short.txt", b"a\n", "found text for 0 blocks of 24 pieces"),
-        ("missing.txt", None, "the text cannot be read"),
+        ("missing.txt", None, "no such file or folder; name text files"),
     ],
 )
 def test_encoder_adapt_names_a_text_that_cannot_be_used(

@@ -21,24 +21,27 @@ _MIN_SHARE = 0.8
 """The share of the time for which a thread at work has a core on a machine that is not busy."""
 
 _torch_came_first = False
+_set_by_relatum = False
 
 
 def shorten_waiting() -> None:
     """Let idle threads sleep after a short wait, unless the user chose how they wait. Call it before torch's import."""
-    global _torch_came_first
+    global _set_by_relatum, _torch_came_first
     if any(name in os.environ for name in VARIABLES):
         return
     if "torch" in sys.modules:
         _torch_came_first = True
     else:
         os.environ["GOMP_SPINCOUNT"] = _SPINS
+        _set_by_relatum = True
 
 
 def explain_waiting() -> tuple[bool, str]:
     """Tell if idle threads wait as somebody chose, and how."""
     if _torch_came_first:
         return False, "torch was imported before relatum, so idle threads spin, which is slow on a busy machine"
-    return True, "as set by " + ", ".join(f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ)
+    chosen = ", ".join(f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ)
+    return True, f"sleep after a short wait ({chosen})" if _set_by_relatum else f"as set by {chosen}"
 
 
 WAITING_CURE = "import relatum before torch, or set GOMP_SPINCOUNT=1000"

@@ -126,6 +126,9 @@ def adapt_encoder(
     monitor = monitor or Quiet()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RelatumError(f"{out} is not an empty folder; name a new folder, or remove it first")
+    for path in texts:
+        if not path.exists():
+            raise RelatumError(f"{path}: no such file or folder; name text files or folders of .txt files")
     folder = find_encoder(encoder)
     tokenizer = PieceTokenizer.load(folder)
     monitor.say(f"cutting the text into pieces of {encoder}")
