@@ -17,6 +17,7 @@ from relatum.encoders.fetching import catalogue, listing
 from relatum.encoders.fetching.catalogue import DISTILBERT, MINILM
 
 WEIGHTS = b"weights"
+TOKENIZER = b'{\n  "padding": null,\n  "truncation": null\n}\n'
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         MINILM,
         packages=(replace(package, sha256=sha256, n_bytes=2_000_000),),
         sha256=hashlib.sha256(WEIGHTS).hexdigest(),
+        tokenizer_sha256=hashlib.sha256(TOKENIZER).hexdigest(),
         n_bytes=len(WEIGHTS),
     )
     known = MappingProxyType({"minilm-l6": small, "distilbert-base-cased": DISTILBERT})

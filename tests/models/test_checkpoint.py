@@ -322,7 +322,9 @@ def test_encoder_folder_that_is_gone_is_named_and_the_hub_not_asked(
     monkeypatch.chdir("/")
     load_model(tmp_path / "model")
     shutil.rmtree(folder)
-    monkeypatch.setattr("relatum.encoders.resolve._download", lambda name: pytest.fail(f"asked the hub for {name}"))
+    monkeypatch.setattr(
+        "relatum.encoders.resolve.download_from_hub", lambda name: pytest.fail(f"asked the hub for {name}")
+    )
     with pytest.raises(RelatumError, match="which is not there; put it back, or make a link there") as caught:
         load_model(tmp_path / "model")
     assert str(folder) in str(caught.value)

