@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from relatum._version import __version__
+from relatum.look.rendering import STYLES
 from relatum.web.body import answer_in_time, read_message
 from relatum.web.guard import Gate, Guard, State, refusal_response
 from relatum.web.limits import STATUS, Limits, Refusal
@@ -58,7 +59,7 @@ def make_app(
     """
     limits, state = limits or Limits(), State()
     named = {model.name: model for model in models}
-    files = PageFiles(static)
+    files = PageFiles(static, STYLES)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

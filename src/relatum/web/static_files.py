@@ -26,23 +26,29 @@ TYPES = {
 
 
 class PageFiles:
-    """The files of a folder; only files with a suffix of `TYPES` are served.
+    """The files of some folders; only files with a suffix of `TYPES` are served.
 
     A browser asks each time if a file has changed, so that it never mixes the files of two versions.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
 
     def answer(self, name: str, request: Request) -> Response:
-        path = self._folder / name
-        kind = TYPES.get(path.suffix)
-        # What is served is what lies in the folder: no address, however it is written, leads out of it.
-        if kind is None or path not in self._folder.rglob(f"*{path.suffix}") or not path.is_file():
+        path = self._find(name)
+        if path is None:
             raise Refusal("not_found", "there is no such file; GET / is the page")
         content = path.read_bytes()
         tag = f'"{sha256(content).hexdigest()[:32]}"'
         headers = {"etag": tag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(content, headers={**headers, "content-type": kind})
+        return Response(content, headers={**headers, "content-type": TYPES[path.suffix]})
+
+    def _find(self, name: str) -> Path | None:
+        for folder in self._folders:
+            path = folder / name
+            # What is served is what lies in a folder: no address, however it is written, leads out of it.
+            if path.suffix in TYPES and path in folder.rglob(f"*{path.suffix}") and path.is_file():
+                return path
+        return None

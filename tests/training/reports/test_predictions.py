@@ -13,11 +13,11 @@ import torch
 from relatum.config import Config
 from relatum.errors import RelatumError
 from relatum.evaluation.metrics import evaluate
+from relatum.lab.comparison import TwoRuns, compare_runs
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunRecord
 from relatum.training.loop import train
 from relatum.training.reports.predictions import read_predictions, write_predictions
-from relatum.training.runs.comparison import TwoRuns, compare_runs
 from relatum.types import Annotation, Prediction
 
 from ..conftest import Silent

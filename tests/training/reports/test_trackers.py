@@ -15,9 +15,9 @@ import torch
 
 from relatum.config import Config
 from relatum.errors import ConfigError, NoSpaceError
+from relatum.monitor import Evaluation
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
-from relatum.training.history import Evaluation
 from relatum.training.loop import train
 from relatum.training.reports import trackers
 

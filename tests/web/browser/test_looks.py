@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 import pytest
 
 from relatum.extractor.drawing.arcs import Arc, Box, arrange
-from relatum.extractor.drawing.html import hue, page
+from relatum.extractor.drawing.html import page
 from relatum.extractor.extractor import Extractor
+from relatum.look.colours import hue
 
 from .conftest import Open, serving
 
@@ -119,14 +120,14 @@ def test_arcs_go_the_same_ways_as_in_files(open_page: Open) -> None:
             """async ([places, ends]) => { const m = await import('/static/layout.js');
                 const boxes = new Map(places.map(([line, left, width], i) => [i, {line, left, right: left + width}]));
                 const arcs = ends.map(([head, tail, labelWidth]) => ({head, tail, labelWidth}));
-                return m.arrange(Array.from({length: 16}, () => ({width: 400})), boxes, arcs).map(({pieces}) =>
-                    pieces.map((p) => [p.arc, p.rise, p.lift, p.begins, p.ends, p.left, p.right, p.middle])); }""",
+                return m.arrange(Array.from({length: 16}, () => ({width: 400})), boxes, arcs).map(({segments}) =>
+                    segments.map((p) => [p.arc, p.rise, p.lift, p.begins, p.ends, p.left, p.right, p.middle])); }""",
             [places, ends],
         )
-        assert [len(pieces) for pieces in other] == [len(pieces) for pieces in lines]
-        for piece, same in zip(chain(*lines), chain(*other), strict=True):
-            assert [piece.arc, piece.rise, piece.lift, piece.begins, piece.ends] == same[:5]
-            assert [piece.left, piece.right, piece.middle] == pytest.approx(same[5:])
+        assert [len(segments) for segments in other] == [len(segments) for segments in lines]
+        for segment, same in zip(chain(*lines), chain(*other), strict=True):
+            assert [segment.arc, segment.rise, segment.lift, segment.begins, segment.ends] == same[:5]
+            assert [segment.left, segment.right, segment.middle] == pytest.approx(same[5:])
 
 
 @pytest.mark.parametrize(("width", "drawn"), [(900, "wide"), (360, "narrow")])

@@ -1,6 +1,8 @@
 """The layout of the arcs of relations above lines of text; in pixels, without knowing how they are drawn.
 
-The page of `relatum serve` does the same in web/static/layout.js.
+This is the reference. The page of `relatum serve` lays out its arcs in the browser, where it knows the fonts and the
+width of the window: web/static/layout.js has the same functions, and a test compares the two. The sizes are those of
+look/styles/tokens.css for both.
 """
 
 from __future__ import annotations
@@ -9,21 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from relatum.look.rendering import pixels, token
+
 End = Literal["head", "tail", "edge"]
 
-APART = 8.0
+APART = token("arc-apart")
 """The distance between arcs side by side, on an entity and on a level."""
-FAR = 12
+MOST_LINES = token("arc-lines")
 """The most lines over which an arc is drawn all the way; of a longer arc, only the two ends are drawn."""
-LEVEL = 19.0
+LEVEL = token("arc-level")
 """The distance from an arc to the arc above it."""
-LIFT = 8.0
+LIFT = token("arc-lift")
 """The height of a label above its arc, if the arc is so short that the label would hide all of it."""
-
-
-def short(number: float) -> str:
-    """Format a number of pixels, however large, for SVG; tenths are enough."""
-    return f"{number:.1f}".removesuffix(".0")
 
 
 @dataclass(slots=True)
@@ -50,10 +49,10 @@ class Arc:
 
 
 @dataclass(slots=True)
-class Piece:
+class Segment:
     """The part of an arc on one line, and the kinds of its two ends; `middle` is the middle of its label.
 
-    It is drawn `rise` above the lowest pieces; its label interrupts it, or stands `lift` above it.
+    It is drawn `rise` above the lowest segments; its label interrupts it, or stands `lift` above it.
     """
 
     arc: int
@@ -66,22 +65,22 @@ class Piece:
     lift: float = 0.0
 
     def path(self, y: float, left_foot: float, right_foot: float) -> str:
-        """Return the piece as an SVG path: up, along at y, and down."""
+        """Return the segment as an SVG path: up, along at y, and down."""
         round = min(7.0, (self.right - self.left) / 2)
-        left, right, above, below = short(self.left), short(self.right), short(y), short(y + round)
+        left, right, above, below = pixels(self.left), pixels(self.right), pixels(y), pixels(y + round)
         if self.begins == "edge":
             begin = f"M{left} {above}"
         else:
-            begin = f"M{left} {short(left_foot)}V{below}Q{left} {above} {short(self.left + round)} {above}"
+            begin = f"M{left} {pixels(left_foot)}V{below}Q{left} {above} {pixels(self.left + round)} {above}"
         if self.ends == "edge":
             return f"{begin}H{right}"
-        return f"{begin}H{short(self.right - round)}Q{right} {above} {right} {below}V{short(right_foot)}"
+        return f"{begin}H{pixels(self.right - round)}Q{right} {above} {right} {below}V{pixels(right_foot)}"
 
 
-def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: float) -> list[list[Piece]]:
-    """Return the pieces of arcs on every line, with their heights."""
+def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: float) -> list[list[Segment]]:
+    """Return the segments of arcs on every line, with their heights."""
     places = _attach(boxes, arcs, width)
-    lines: list[list[Piece]] = [[] for _ in range(n_lines)]
+    lines: list[list[Segment]] = [[] for _ in range(n_lines)]
     for number, arc in enumerate(arcs):
         ends: list[tuple[int, float, End]] = [
             (boxes[arc.head].line, places[number, "head"], "head"),
@@ -89,15 +88,15 @@ def arrange(boxes: Sequence[Box], arcs: Sequence[Arc], n_lines: int, width: floa
         ]
         (first, left, begins), (last, right, stops) = sorted(ends)
         if first == last:
-            lines[first].append(Piece(number, left, right, begins, stops))
+            lines[first].append(Segment(number, left, right, begins, stops))
             continue
-        lines[first].append(Piece(number, left, max(width, left), begins, "edge"))
-        if last - first <= FAR:
+        lines[first].append(Segment(number, left, max(width, left), begins, "edge"))
+        if last - first <= MOST_LINES:
             for line in range(first + 1, last):
-                lines[line].append(Piece(number, 0, width, "edge", "edge"))
-        lines[last].append(Piece(number, 0, max(right, 0), "edge", stops))
-    for pieces in lines:
-        _stack(pieces, arcs, width)
+                lines[line].append(Segment(number, 0, width, "edge", "edge"))
+        lines[last].append(Segment(number, 0, max(right, 0), "edge", stops))
+    for segments in lines:
+        _stack(segments, arcs, width)
     return lines
 
 
@@ -110,17 +109,17 @@ def pile(boxes: Sequence[Box]) -> int:
     return max((box.level + 1 for box in boxes), default=0)
 
 
-def _stack(pieces: Sequence[Piece], arcs: Sequence[Arc], width: float) -> None:
-    """Give every piece the lowest place above all shorter pieces that it spans, and above their labels."""
+def _stack(segments: Sequence[Segment], arcs: Sequence[Arc], width: float) -> None:
+    """Give every segment the lowest place above all shorter segments that it spans, and above their labels."""
     placed: list[tuple[float, float, float]] = []
-    for piece in sorted(pieces, key=lambda p: (p.right - p.left, p.left)):
-        half = arcs[piece.arc].label_width / 2
-        piece.middle = min(max((piece.left + piece.right) / 2, half), width - half)
-        left = min(piece.left, piece.middle - half) - APART / 2
-        right = max(piece.right, piece.middle + half) + APART / 2
-        piece.rise = max((above for other, end, above in placed if other < right and left < end), default=0.0)
-        piece.lift = LIFT if piece.right - piece.left < 2 * half + 2 * APART else 0.0
-        placed.append((left, right, piece.rise + LEVEL + piece.lift))
+    for segment in sorted(segments, key=lambda p: (p.right - p.left, p.left)):
+        half = arcs[segment.arc].label_width / 2
+        segment.middle = min(max((segment.left + segment.right) / 2, half), width - half)
+        left = min(segment.left, segment.middle - half) - APART / 2
+        right = max(segment.right, segment.middle + half) + APART / 2
+        segment.rise = max((above for other, end, above in placed if other < right and left < end), default=0.0)
+        segment.lift = LIFT if segment.right - segment.left < 2 * half + 2 * APART else 0.0
+        placed.append((left, right, segment.rise + LEVEL + segment.lift))
 
 
 def _attach(boxes: Sequence[Box], arcs: Sequence[Arc], width: float) -> Mapping[tuple[int, End], float]:

@@ -1,79 +1,121 @@
-"""A text with its entities and the arcs of its relations as SVG, laid out here and not by a browser."""
+"""A text with its entities and the arcs of its relations, laid out here and not by a browser."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
-from relatum.extractor.drawing.arcs import LEVEL, Arc, Box, Piece, arrange, pile, short
-from relatum.extractor.drawing.lettering import BOLD, Atom, break_lines, measure
-from relatum.extractor.result import Extraction, mention, shown_score
+from relatum.extractor.drawing.arcs import LEVEL, Arc, Box, End, Segment, arrange, pile
+from relatum.extractor.drawing.lettering import BOLD, PlacedText, break_lines, measure
+from relatum.extractor.result import Extraction
+from relatum.look.rendering import pixels, token
 from relatum.types import Entity, Relation
 
-WIDE, NARROW = 736, 312
-"""The widths of figures: for a page, and for a phone."""
-
-# In pixels; the sizes of letters are those that `STYLE` in html.py gives.
-_TEXT, _LABEL, _CHIP = 16.0, 11.0, 10.5
-_LINE, _CHIP_HEIGHT = 30.0, 17.0
-_ABOVE = 16.0
-"""The distance from the top of a line with arcs to the highest arc."""
+_TEXT = 16.0
+"""The size of the letters of the text, in pixels; extraction.css has the same."""
+_LINE = 30.0
+"""The height of a line of text."""
+_ABOVE, _ARROW, _LABEL = token("arc-above"), token("arc-arrow"), token("arc-text")
+_CHIP, _CHIP_STEP = token("chip-text"), token("chip-step")
 
 
-def figure(extraction: Extraction, width: int, name: str, hue: Callable[[str], int], titles: bool = True) -> str:
-    """Draw an extraction as an `svg` of that width and of the class `name`; titles show scores under the mouse."""
+class DrawnMark(NamedTuple):
+    """The background of an entity, or of the part of it on one line."""
+
+    entity: Entity
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class DrawnChip(NamedTuple):
+    """The label of an entity, and its upper edge."""
+
+    entity: Entity
+    box: Box
+    top: float
+
+
+class DrawnArc(NamedTuple):
+    """A segment of an arc at the height `y`; `path` and `arrows` are paths of SVG."""
+
+    relation: Relation
+    segment: Segment
+    label_width: float
+    y: float
+    path: str
+    arrows: list[str]
+
+
+class DrawnWords(NamedTuple):
+    """Some words of a line; `length` is the width that they are stretched to, or None."""
+
+    text: str
+    x: float
+    y: float
+    length: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing of an extraction, ready for figure.svg."""
+
+    width: int
+    height: float
+    marks: list[DrawnMark]
+    arcs: list[DrawnArc]
+    chips: list[DrawnChip]
+    words: list[DrawnWords]
+
+
+def draw(extraction: Extraction, width: int) -> Figure:
+    """Lay out an extraction on lines of that width."""
     text, entities, relations = extraction.text, extraction.entities, extraction.relations
-    atoms, n_lines = break_lines(text, [place for entity in entities for place in entity.span], _TEXT, width)
-    covered = _covered(entities, atoms)
-    boxes = [_box(entity, atoms[within], atoms, width) for entity, within in zip(entities, covered, strict=True)]
+    cuts = [place for entity in entities for place in entity.span]
+    parts, n_lines = break_lines(text, cuts, _TEXT, width)
+    covered = _covered(entities, parts)
+    boxes = [_box(entity, parts[within], parts, width) for entity, within in zip(entities, covered, strict=True)]
     numbers = {entity: number for number, entity in enumerate(entities)}
-    arcs = [
-        Arc(numbers[relation.head], numbers[relation.tail], measure(relation.label, _LABEL) * BOLD + 8)
-        for relation in relations
-    ]
-    on_line: list[list[int]] = [[] for _ in range(n_lines)]
-    for number, box in enumerate(boxes):
-        on_line[box.line].append(number)
-    lines = arrange(boxes, arcs, n_lines, width)
+    arcs = [Arc(numbers[r.head], numbers[r.tail], measure(r.label, _LABEL) * BOLD + 8) for r in relations]
+    drawn_arcs: list[DrawnArc] = []
+    drawn_chips: list[DrawnChip] = []
     baselines: list[float] = []
-    drawn: list[str] = []
     top = 0.0
-    for here, pieces in zip(on_line, lines, strict=True):
-        n_chips = pile([boxes[number] for number in here])
-        highest = max((piece.rise for piece in pieces), default=0.0)
-        chips = top + (highest + LEVEL + _ABOVE - 2 if pieces else 0)
-        tops = {number: chips + (n_chips - 1 - boxes[number].level) * _CHIP_HEIGHT for number in here}
+    for line, segments in enumerate(arrange(boxes, arcs, n_lines, width)):
+        here = [number for number, box in enumerate(boxes) if box.line == line]
+        n_levels = pile([boxes[number] for number in here])
+        highest = max((segment.rise for segment in segments), default=0.0)
+        chips = top + (highest + LEVEL + _ABOVE - 2 if segments else 0)
+        tops = {number: chips + (n_levels - 1 - boxes[number].level) * _CHIP_STEP for number in here}
         # High arcs first: the labels of low ones stay in front of the feet of high ones.
-        for piece in sorted(pieces, key=lambda piece: -piece.rise):
-            y = top + highest - piece.rise + _ABOVE
-            relation = relations[piece.arc]
-            title = _title(_told(relation, text)) if titles else ""
-            drawn.append(_arc(piece, arcs[piece.arc], relation.label, y, tops, hue(relation.label), title))
-        for number in here:
-            title = _title(_named(entities[number])) if titles else ""
-            drawn.append(_chip(boxes[number], entities[number].label, tops[number], hue, title))
-        top = chips + n_chips * _CHIP_HEIGHT + _LINE
+        for segment in sorted(segments, key=lambda segment: -segment.rise):
+            arc, y = arcs[segment.arc], top + highest - segment.rise + _ABOVE
+            feet: dict[End, float] = {"head": tops.get(arc.head, y), "tail": tops.get(arc.tail, y), "edge": y}
+            drawn_arcs.append(_arc(segment, relations[segment.arc], arc.label_width, y, feet))
+        drawn_chips += [DrawnChip(entities[number], boxes[number], tops[number]) for number in here]
+        top = chips + n_levels * _CHIP_STEP + _LINE
         baselines.append(top - 10)
-    marks = _marks(entities, covered, atoms, baselines, hue)
-    words = _words(text, covered, atoms, baselines)
-    size = f'width="{width}" height="{short(top)}" viewBox="0 0 {width} {short(top)}"'
-    return f'<svg class="{name}" {size} aria-hidden="true">{"".join([*marks, *drawn, *words])}</svg>'
+    marks = list(_marks(entities, covered, parts, baselines))
+    words = list(_words(text, covered, parts, baselines))
+    return Figure(width, top, marks, drawn_arcs, drawn_chips, words)
 
 
-def _covered(entities: Sequence[Entity], atoms: Sequence[Atom]) -> list[slice]:
-    """Return the slice of atoms of every entity; it is empty for an entity that is nothing but space."""
-    starts = [atom.start for atom in atoms]
+def _covered(entities: Sequence[Entity], parts: Sequence[PlacedText]) -> list[slice]:
+    """Return the slice of parts of every entity; it is empty for an entity that is nothing but space."""
+    starts = [part.start for part in parts]
     return [slice(*(bisect_left(starts, place) for place in entity.span)) for entity in entities]
 
 
-def _box(entity: Entity, within: Sequence[Atom], atoms: Sequence[Atom], width: float) -> Box:
+def _box(entity: Entity, within: Sequence[PlacedText], parts: Sequence[PlacedText], width: float) -> Box:
     """Return the place for an entity's label: above the entity's words on the first line that has any."""
     # What is nothing but space stands behind the word before it.
-    before = within or [atom for atom in atoms if atom.end <= entity.span.start][-1:]
+    before = within or [part for part in parts if part.end <= entity.span.start][-1:]
     line = before[0].line if before else 0
-    ends = [end for atom in before if atom.line == line for end in (atom.left, atom.right)] or [0.0]
+    ends = [end for part in before if part.line == line for end in (part.left, part.right)] or [0.0]
     middle = (min(ends) + max(ends)) / 2 if within else max(ends)
     label = measure(entity.label, _CHIP) * BOLD + 10
     left = min(max(middle - label / 2, 0.0), max(width - label, 0.0))
@@ -81,73 +123,40 @@ def _box(entity: Entity, within: Sequence[Atom], atoms: Sequence[Atom], width: f
 
 
 def _marks(
-    entities: Sequence[Entity],
-    covered: Sequence[slice],
-    atoms: Sequence[Atom],
-    baselines: Sequence[float],
-    hue: Callable[[str], int],
-) -> Iterator[str]:
+    entities: Sequence[Entity], covered: Sequence[slice], parts: Sequence[PlacedText], baselines: Sequence[float]
+) -> Iterator[DrawnMark]:
     """Yield the backgrounds of entities; smaller entities are in front of larger ones, and less tall."""
     open: list[Entity] = []
     for entity, within in zip(entities, covered, strict=True):
         open = [one for one in open if one.span.end > entity.span.start]
         inset = min(2 * len(open), 8)
         open.append(entity)
-        for line, group in groupby(atoms[within], key=lambda atom: atom.line):
-            part = list(group)
-            left, right = part[0].left - 1.5, part[-1].right + 1.5
-            y, height = baselines[line] - 16 + inset, 22 - 2 * inset
-            yield (
-                f'<rect class="mark" style="--hue: {hue(entity.label)}" x="{short(left)}" y="{short(y)}" '
-                f'width="{short(right - left)}" height="{height}" rx="5"/>'
-            )
+        for line, group in groupby(parts[within], key=lambda part: part.line):
+            on_line = list(group)
+            left, right = on_line[0].left - 1.5, on_line[-1].right + 1.5
+            yield DrawnMark(entity, left, baselines[line] - 16 + inset, right - left, 22 - 2 * inset)
 
 
-def _words(text: str, covered: Sequence[slice], atoms: Sequence[Atom], baselines: Sequence[float]) -> Iterator[str]:
+def _words(
+    text: str, covered: Sequence[slice], parts: Sequence[PlacedText], baselines: Sequence[float]
+) -> Iterator[DrawnWords]:
     """Yield the text in runs that lie wholly inside or outside of an entity, stretched to the planned widths."""
     innermost: dict[int, int] = {}
     for number, within in enumerate(covered):
-        innermost.update(dict.fromkeys(range(*within.indices(len(atoms))), number))
-    for _, group in groupby(range(len(atoms)), key=lambda at: (atoms[at].line, innermost.get(at))):
-        run = [atoms[at] for at in group]
+        innermost.update(dict.fromkeys(range(*within.indices(len(parts))), number))
+    for (line, _), group in groupby(range(len(parts)), key=lambda at: (parts[at].line, innermost.get(at))):
+        run = [parts[at] for at in group]
         shown = text[run[0].start : run[0].end]
-        for before, atom in pairwise(run):
-            shown += (" " if atom.start > before.end else "") + text[atom.start : atom.end]
+        for before, part in pairwise(run):
+            shown += (" " if part.start > before.end else "") + text[part.start : part.end]
         length = run[-1].right - run[0].left
-        stretched = f' textLength="{short(length)}"' if length and len(shown) > 1 else ""
-        yield f'<text x="{short(run[0].left)}" y="{short(baselines[run[0].line])}"{stretched}>{escape(shown)}</text>'
+        stretched = length if len(shown) > 1 else None
+        yield DrawnWords(shown, run[0].left, baselines[line], stretched)
 
 
-def _chip(box: Box, label: str, top: float, hue: Callable[[str], int], title: str) -> str:
-    return (
-        f'<g class="chip" style="--hue: {hue(label)}">{title}'
-        f'<rect x="{short(box.left)}" y="{short(top)}" width="{short(box.right - box.left)}" height="15" rx="4"/>'
-        f'<text x="{short(box.middle)}" y="{short(top + 11)}">{escape(label)}</text></g>'
-    )
-
-
-def _arc(piece: Piece, arc: Arc, label: str, y: float, tops: Mapping[int, float], hue: int, title: str) -> str:
-    feet = {"head": tops.get(arc.head, y), "tail": tops.get(arc.tail, y) - 5, "edge": y}
-    bow = piece.path(y, feet[piece.begins], feet[piece.ends])
-    tips = [x for x, end in ((piece.left, piece.begins), (piece.right, piece.ends)) if end == "tail"]
-    arrow = "".join(f'<path class="arrow" d="M{short(x)} {short(feet["tail"] + 4)}l-3.6 -6.5h7.2z"/>' for x in tips)
-    width, lift = arc.label_width - 4, piece.lift
-    return (
-        f'<g class="arc" style="--hue: {hue}">{title}<path class="bow" d="{bow}"/>{arrow}'
-        f'<rect class="gap" x="{short(piece.middle - width / 2)}" y="{short(y - 6 - lift)}" width="{short(width)}" '
-        f'height="{11 if lift else 12}"/>'
-        f'<text x="{short(piece.middle)}" y="{short(y + 4 - lift)}">{escape(label)}</text></g>'
-    )
-
-
-def _title(told: str) -> str:
-    return f"<title>{escape(told)}</title>"
-
-
-def _named(entity: Entity) -> str:
-    return entity.label if entity.score is None else f"{entity.label}, score {entity.score:.4f}"
-
-
-def _told(relation: Relation, text: str) -> str:
-    head, tail = mention(relation.head, text), mention(relation.tail, text)
-    return f"{head} —{relation.label}→ {tail}{shown_score(relation.score)}"
+def _arc(segment: Segment, relation: Relation, label_width: float, y: float, feet: dict[End, float]) -> DrawnArc:
+    """Draw a segment at y; `feet` are the heights at which it may end."""
+    ends = (segment.left, segment.begins), (segment.right, segment.ends)
+    arrows = [f"M{pixels(x)} {pixels(feet['tail'] - 1)}l-3.6 -6.5h7.2z" for x, end in ends if end == "tail"]
+    heights = [feet[end] - (_ARROW if end == "tail" else 0) for _, end in ends]
+    return DrawnArc(relation, segment, label_width, y, segment.path(y, *heights), arrows)

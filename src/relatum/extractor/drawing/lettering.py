@@ -27,8 +27,8 @@ BOLD = 1.07
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
-    """Some characters of the text, a word or a part of one, at their place on a line."""
+class PlacedText:
+    """A word of the text, or a part of one, at its place on a line."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Atom:
 
 
 def measure(text: str, size: float) -> float:
-    """The width of a text on one line."""
+    """Return the width of a text on one line."""
     return sum(map(_width, text)) * size
 
 
@@ -47,22 +47,22 @@ def has_right_to_left(text: str) -> bool:
     return any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
 
 
-def break_lines(text: str, cuts: Iterable[int], size: float, width: float) -> tuple[list[Atom], int]:
-    """Lay out the words of a text on lines of at most that width; return the atoms and the number of lines.
+def break_lines(text: str, cuts: Iterable[int], size: float, width: float) -> tuple[list[PlacedText], int]:
+    """Lay out the words of a text on lines of at most that width; return its parts and the number of lines.
 
     Words are cut at `cuts`, and where a word is wider than a line. White space is one space wide. A line break of the
     text also breaks the line here; several line breaks in a row leave one line empty.
     """
     places, space = sorted(set(cuts)), _width(" ") * size
-    atoms: list[Atom] = []
+    parts: list[PlacedText] = []
     line, x, at = 0, 0.0, 0
     for word in re.finditer(r"\S+", text):
         breaks = text.count("\n", at, word.start())
         at = word.end()
         needed = measure(word.group(), size)
-        if atoms and breaks:
+        if parts and breaks:
             line, x = line + min(breaks, 2), 0.0
-        elif atoms:
+        elif parts:
             x += space
             if x + needed > width:
                 line, x = line + 1, 0.0
@@ -75,9 +75,9 @@ def break_lines(text: str, cuts: Iterable[int], size: float, width: float) -> tu
                     continue
                 stop = max(stop, start + 1)  # a letter wider than the line stands there all the same
                 right = x + measure(text[start:stop], size)
-                atoms.append(Atom(start, stop, line, x, right))
+                parts.append(PlacedText(start, stop, line, x, right))
                 start, x = stop, right
-    return atoms, line + 1
+    return parts, line + 1
 
 
 def _fitting(text: str, start: int, end: int, size: float, room: float) -> int:

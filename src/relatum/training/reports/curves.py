@@ -1,20 +1,21 @@
-"""Learning curves as pictures: `curves.png` by matplotlib, and SVG for the report by ourselves."""
+"""Learning curves as pictures: `curves.png` by matplotlib, and SVG for the report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import floor, log10
 from pathlib import Path
+from typing import NamedTuple
 
 from relatum.data.atomic import replacing_file
-from relatum.training.history import Evaluation
+from relatum.look.rendering import render
+from relatum.monitor import Evaluation
 
 TASKS = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
 _COLOURS = ("#0072b2", "#d55e00", "#009e73")
-_WIDTH, _HEIGHT = 560, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 42
+_WIDTH, _HEIGHT = 440, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 12, 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,29 @@ class Curve:
 
     name: str
     points: Sequence[tuple[int, float]]
+
+
+class _Point(NamedTuple):
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    """A chart in pixels, ready for chart.svg; the texts of curves are shown under the mouse."""
+
+    title: str
+    rows: Sequence[_Point]
+    columns: Sequence[_Point]
+    mark: float | None
+    curves: Sequence[Sequence[_Point]]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    right: int = _WIDTH - _RIGHT
+    top: int = _TOP
+    bottom: int = _HEIGHT - _BOTTOM
+    middle: float = (_LEFT + _WIDTH - _RIGHT) / 2
 
 
 def loss_curves(evaluations: Iterable[Evaluation]) -> list[Curve]:
@@ -67,36 +91,27 @@ def make_svg(title: str, curves: Sequence[Curve], mark: int | None = None) -> st
     `mark` is a step to be marked, such as the step of the best model.
     """
     points = [point for curve in curves for point in curve.points]
-    last, highest = max((step for step, _ in points), default=1), max((value for _, value in points), default=1.0)
-    rows, columns = _ticks(highest), _ticks(last)
-    top = max(rows[-1], highest) or 1.0
+    last = max((step for step, _ in points), default=1)
+    highest = max((value for _, value in points), default=1.0)
+    ticks = _ticks(highest)
+    top = max(ticks[-1], highest) or 1.0
 
-    def place(step: float, value: float) -> tuple[float, float]:
+    def place(step: float, value: float, text: str) -> _Point:
         x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / last
         y = _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / top
-        return round(x, 1), round(y, 1)
+        return _Point(round(x, 1), round(y, 1), text)
 
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">']
-    for value in rows:
-        (left, y), (right, _) = place(0, value), place(last, value)
-        parts.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{right}" y2="{y}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
-    for step in columns:
-        x, y = place(step, 0)
-        parts.append(f'<text x="{x}" y="{y + 16}" text-anchor="middle">{step:,g}</text>')
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(f'<text x="{middle:g}" y="{_HEIGHT - 6}" text-anchor="middle">step</text>')
-    if mark is not None:
-        (x, low), (_, high) = place(mark, 0), place(mark, top)
-        parts.append(f'<line class="mark" x1="{x}" y1="{low}" x2="{x}" y2="{high}"/>')
-    for number, curve in enumerate(curves, 1):
-        placed = [place(*point) for point in curve.points]
-        line = " ".join(f"{x},{y}" for x, y in placed)
-        parts.append(f'<polyline class="curve-{number}" points="{line}"/>')
-        for (x, y), (step, value) in zip(placed, curve.points, strict=True):
-            note = f"<title>{escape(curve.name)}, step {step:,}: {value:.4g}</title>"
-            parts.append(f'<circle class="curve-{number}" cx="{x}" cy="{y}" r="2.5">{note}</circle>')
-    return "\n".join([*parts, "</svg>"])
+    def place_curve(curve: Curve) -> list[_Point]:
+        return [place(step, value, f"{curve.name}, step {step:,}: {value:.4g}") for step, value in curve.points]
+
+    chart = _Chart(
+        title=title,
+        rows=[place(0, value, f"{value:g}") for value in ticks],
+        columns=[place(step, 0, f"{step:,g}") for step in _ticks(last)],
+        mark=None if mark is None else place(mark, 0, "").x,
+        curves=[place_curve(curve) for curve in curves],
+    )
+    return render("training/reports/chart.svg", chart=chart)
 
 
 def _ticks(highest: float) -> list[float]:

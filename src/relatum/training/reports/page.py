@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
 from relatum.config import Config, list_keys, load_record
 from relatum.data.atomic import replacing_file
 from relatum.evaluation.ceiling import is_limited_record
+from relatum.look.rendering import render
+from relatum.monitor import Evaluation
 from relatum.training.folder import RunFolder
-from relatum.training.history import Evaluation
 from relatum.training.reports.curves import TASKS, loss_curves, make_svg, score_curves
-
-_STYLE = """
-:root { color-scheme: light dark; --text: #1c1e21; --back: #ffffff; --faint: #6b7178; --line: #d9dde2;
-  --one: #0072b2; --two: #c24e00; --three: #00805d; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e6e8ea; --back: #16181b; --faint: #9aa1a9; --line: #343a41;
-    --one: #5ab4ee; --two: #f59a4a; --three: #3ecf9f; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; margin: .6rem 0; }
-th, td { padding: .2rem .8rem .2rem 0; text-align: left; border-bottom: 1px solid var(--line); font-weight: normal; }
-thead th { color: var(--faint); } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-pre { overflow-x: auto; padding: .6rem .8rem; border: 1px solid var(--line); border-radius: 4px; }
-.charts { display: flex; flex-wrap: wrap; gap: 1rem; } figure { flex: 1 1 24rem; margin: 0; }
-figcaption, .faint { color: var(--faint); } .wide { overflow-x: auto; }
-svg text { font-size: 12px; fill: var(--faint); } svg .grid { stroke: var(--line); }
-svg .mark { stroke: var(--faint); stroke-dasharray: 3 4; }
-svg polyline { fill: none; stroke-width: 2; }
-.curve-1 { stroke: var(--one); } .curve-2 { stroke: var(--two); } .curve-3 { stroke: var(--three); }
-circle.curve-1, .key-1 { fill: var(--one); color: var(--one); }
-circle.curve-2, .key-2 { fill: var(--two); color: var(--two); }
-circle.curve-3, .key-3 { fill: var(--three); color: var(--three); }
-"""
 
 
 def write_reports(folder: RunFolder, record: Mapping[str, Any]) -> None:
@@ -71,48 +47,37 @@ def make_summary(record: Mapping[str, Any]) -> str:
 
 def make_html(record: Mapping[str, Any]) -> str:
     """Report a run in full, as one HTML page that needs no other files."""
+    data = record["data"]
+    limited = {part: _is_limited(record, part) for part in ("dev", "test")}
+    # The settings are shown and nothing else: no function that they name is imported.
+    config = load_record(record["config"], record["config"]["text"].values())
+    return render(
+        "training/reports/report.html",
+        title=f"Training on {data['path'].rstrip('/').rpartition('/')[2]}",
+        command=record["command"],
+        facts=list(_facts(record)),
+        charts=list(_charts(record)),
+        scores=_score_tables(record),
+        n_summary_rows={part: 4 if limited[part] else 2 for part in limited},
+        calibration=_errors(record),
+        data_path=data["path"],
+        data_head=["", *data["parts"]],
+        data_rows=_data_rows(data["parts"]),
+        messages=record["messages"],
+        settings=_changed_settings(config),
+        versions=[*record["versions"].items(), ("commit", record["commit"] or "–")],
+    )
+
+
+def _charts(record: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+    """Yield the charts of the loss and, if there is a dev part, of the scores on dev."""
     evaluations = [Evaluation(**one) for one in record["history"]]
     best = record["best"]["step"]
-    name = record["data"]["path"].rstrip("/").rpartition("/")[2]
-    legend = " ".join(f'<span class="key-{number}">● {task}</span>' for number, task in enumerate(TASKS.values(), 1))
-    body = [
-        f"<h1>Training on {escape(name)}</h1>",
-        f"<pre>{escape(record['command'])}</pre>",
-        _table(None, [[name, value] for name, value in _facts(record)]),
-        "<h2>Learning curves</h2>",
-        '<div class="charts">',
-        f"<figure>{make_svg('training loss', loss_curves(evaluations), best)}"
-        "<figcaption>Mean training loss of the updates before each evaluation</figcaption></figure>",
-        *(
-            [
-                f"<figure>{make_svg('micro F1 on dev', curves, best)}"
-                f"<figcaption>Micro F1 on dev, %: {legend}; the dashed line is the best model</figcaption></figure>"
-            ]
-            if (curves := score_curves(evaluations))
-            else []
-        ),
-        "</div>",
-        *_score_tables(record),
-        "<h2>Calibration error of the scores of what was found, %</h2>",
-        _table(["", "entities before", "after", "relations, strict before", "after"], _errors(record)),
-        "<h2>Data</h2>",
-        f'<p class="faint">{escape(record["data"]["path"])}</p>',
-        _data_table(record["data"]["parts"]),
-        "<h2>What was said</h2>",
-        _list(record["messages"]),
-        "<h2>Settings that differ from the defaults</h2>",
-        # The settings are shown and nothing else: no function that they name is imported.
-        _settings(load_record(record["config"], record["config"]["text"].values())),
-        "<h2>Made with</h2>",
-        _table(None, [[name, value] for name, value in (*record["versions"].items(), ("commit", record["commit"]))]),
-    ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Training on {escape(name)}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body></html>\n"
-    )
+    loss = make_svg("training loss", loss_curves(evaluations), best)
+    yield {"svg": loss, "caption": "Mean training loss of the updates before each evaluation", "legend": []}
+    if curves := score_curves(evaluations):
+        scores = make_svg("micro F1 on dev", curves, best)
+        yield {"svg": scores, "caption": "Micro F1 on dev, %", "legend": list(TASKS.values())}
 
 
 def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -131,24 +96,24 @@ def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "time", f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def _score_tables(record: Mapping[str, Any]) -> Iterator[str]:
-    for part in ("dev", "test"):
-        if record[part] is None:
-            continue
-        yield f"<h2>Scores on {part}, %</h2>"
-        for task, name in TASKS.items():
-            scores = record[part][task]
-            rows = [*scores["types"].items(), ("micro", scores["micro"]), ("macro", scores["macro"])]
-            if _is_limited(record, part):
-                best = record["ceiling"][part][task]
-                rows += [("ceiling, micro", best["micro"]), ("ceiling, macro", best["macro"])]
-            yield _table(
-                [name, "P", "R", "F1", "in gold"],
-                [
-                    [label, *(f"{100 * one[key]:.2f}" for key in ("precision", "recall", "f1")), f"{one['support']:,}"]
-                    for label, one in rows
-                ],
-            )
+def _score_tables(record: Mapping[str, Any]) -> dict[str, dict[str, list[list[str]]]]:
+    """Return the rows of a table for each part and task: its types, micro and macro, and the ceiling if it limits."""
+    parts = [part for part in ("dev", "test") if record[part] is not None]
+    return {part: {name: _score_rows(record, part, task) for task, name in TASKS.items()} for part in parts}
+
+
+def _score_rows(record: Mapping[str, Any], part: str, task: str) -> list[list[str]]:
+    scores = record[part][task]
+    rows = [*scores["types"].items(), ("micro", scores["micro"]), ("macro", scores["macro"])]
+    if _is_limited(record, part):
+        best = record["ceiling"][part][task]
+        rows += [("ceiling, micro", best["micro"]), ("ceiling, macro", best["macro"])]
+    return [_score_row(label, score) for label, score in rows]
+
+
+def _score_row(label: str, score: Mapping[str, Any]) -> list[str]:
+    shares = [f"{100 * score[key]:.2f}" for key in ("precision", "recall", "f1")]
+    return [label, *shares, f"{score['support']:,}"]
 
 
 def _is_limited(record: Mapping[str, Any], part: str) -> bool:
@@ -179,34 +144,14 @@ def _errors(record: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def _data_table(parts: Mapping[str, Any]) -> str:
+def _data_rows(parts: Mapping[str, Any]) -> list[list[str]]:
+    """Return how often each label is in each part."""
     rows = [["sentences", *(f"{part['sentences']:,}" for part in parts.values())]]
     for kind in ("entities", "relations"):
         labels = sorted({label for part in parts.values() for label in part[kind]})
         rows += [[label, *(f"{part[kind].get(label, 0):,}" for part in parts.values())] for label in labels]
-    return _table(["", *parts], rows)
+    return rows
 
 
-def _settings(config: Config) -> str:
-    changed = [f"{key.name} = {json.dumps(key.value)}" for key in list_keys(config) if key.value != key.default]
-    return f"<pre>{escape(chr(10).join(changed)) or 'none'}</pre>"
-
-
-def _list(items: list[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>" if items else "<p>Nothing.</p>"
-
-
-def _table(head: list[str] | None, rows: list[list[str | None]] | list[list[str]]) -> str:
-    """Return a table as HTML; with a head, all columns but the first are numbers."""
-    kind = "" if head is None else ' class="n"'
-    above = ""
-    if head is not None:
-        above = f"<thead><tr><th>{escape(head[0])}</th>" + "".join(f"<th{kind}>{escape(one)}</th>" for one in head[1:])
-        above += "</tr></thead>"
-    below = "".join(
-        f"<tr><th>{escape(first or '')}</th>"
-        + "".join(f"<td{kind}>{escape(one or '–')}</td>" for one in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    return f'<div class="wide"><table>{above}<tbody>{below}</tbody></table></div>'
+def _changed_settings(config: Config) -> str:
+    return "\n".join(f"{key.name} = {json.dumps(key.value)}" for key in list_keys(config) if key.value != key.default)

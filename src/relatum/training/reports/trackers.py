@@ -13,9 +13,8 @@ from typing import Any
 
 from relatum.config import list_keys
 from relatum.errors import NO_SPACE, ConfigError, naming_file
+from relatum.monitor import Evaluation, Monitor
 from relatum.training.folder import RunRecord
-from relatum.training.history import Evaluation
-from relatum.training.monitor import Monitor
 
 _PROJECT = "relatum"
 _Hook = Callable[[threading.ExceptHookArgs], object]
@@ -32,7 +31,7 @@ def make_trackers(record: RunRecord, run: Path) -> list[Monitor]:
     return [Tracker(name, record, run) for name in names]
 
 
-class Tracker:
+class Tracker(Monitor):
     """A monitor that sends a run's losses and scores to one tracking program.
 
     A resumed run adds to what it sent before: TensorBoard reads `RUN/tensorboard`, and Weights & Biases knows a run by
@@ -71,9 +70,6 @@ class Tracker:
         for task in evaluation.dev:
             values[f"dev/{task}"] = evaluation.f1(task)
         self._send(values, evaluation.step)
-
-    def say(self, message: str) -> None:
-        pass
 
     def close(self) -> None:
         tracker, self._tracker = self._tracker, None

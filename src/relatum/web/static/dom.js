@@ -24,6 +24,9 @@ function fill(element, properties) {
   }
 }
 
+// A size of tokens.css, as a number.
+export const token = (name) => parseFloat(getComputedStyle(document.documentElement).getPropertyValue(`--${name}`));
+
 export const byId = (id) => document.getElementById(id);
 
 // Copy a text, also where the page was not loaded from this machine or over TLS and browsers keep the clipboard away.

@@ -1,4 +1,4 @@
-// The colour of a label, the same as in relatum's HTML files: see `hue` in relatum/extractor/drawing/html.py.
+// The colour of a label, the same as in relatum's HTML files: see relatum/look/colours.py.
 
 export function hue(label) {
   let hash = 9719;

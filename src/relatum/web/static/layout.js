@@ -1,18 +1,21 @@
-// Where arcs go: which level of which line, and where on their entities they begin and end. No DOM here.
+// Where arcs go: which level of which line, and where on their entities they begin and end. The reference for all of it
+// is relatum/extractor/drawing/arcs.py, which draws without a browser; a test compares the two.
 
-const APART = 8; // pixels between arcs side by side, on an entity and on a level
-const FAR = 12; // lines over which an arc is drawn all the way; of a longer one there are the two ends
-export const LEVEL = 19; // from an arc to the one above it
-const LIFT = 8; // how far above its arc a label stands that would leave nothing of it
+import { token } from "./dom.js";
+
+const APART = token("arc-apart"); // pixels between arcs side by side, on an entity and on a level
+const MOST_LINES = token("arc-lines"); // lines over which an arc is drawn all the way; of a longer one there are the two ends
+export const LEVEL = token("arc-level"); // from an arc to the one above it
+const LIFT = token("arc-lift"); // how far above its arc a label stands that would leave nothing of it
 
 // The arcs of a text whose entities stand on lines. boxes: Map of an entity's id to {line, left, right};
 // arcs: [{head, tail, labelWidth}], ids of entities; lines: [{width}].
-// Answers, for each line, {highest, pieces: [{arc, rise, lift, left, right, middle, begins, ends}]}: `begins` and `ends`
-// say what is at the left and right end of a piece, "head", "tail" or "edge" of the line. A piece is drawn `rise` above
+// Answers, for each line, {highest, segments: [{arc, rise, lift, left, right, middle, begins, ends}]}: `begins` and `ends`
+// say what is at the left and right end of a segment, "head", "tail" or "edge" of the line. A segment is drawn `rise` above
 // the lowest ones, at most `highest`; a label, at its `middle`, interrupts it or stands `lift` above it.
 export function arrange(lines, boxes, arcs) {
   const places = attach(boxes, arcs, Math.max(...lines.map((line) => line.width), 1));
-  const pieces = lines.map(() => []);
+  const segments = lines.map(() => []);
   arcs.forEach((arc, index) => {
     const ends = [
       { role: "head", line: boxes.get(arc.head).line, x: places[index].head },
@@ -20,10 +23,10 @@ export function arrange(lines, boxes, arcs) {
     ].sort((a, b) => a.line - b.line || a.x - b.x);
     const [first, last] = ends;
     for (let line = first.line; line <= last.line; line++) {
-      if (last.line - first.line > FAR && line !== first.line && line !== last.line) continue;
+      if (last.line - first.line > MOST_LINES && line !== first.line && line !== last.line) continue;
       const left = line === first.line ? first.x : 0;
       const right = line === last.line ? last.x : lines[line].width;
-      pieces[line].push({
+      segments[line].push({
         arc: index,
         left,
         right: Math.max(right, left),
@@ -33,23 +36,23 @@ export function arrange(lines, boxes, arcs) {
       });
     }
   });
-  return pieces.map((onLine, line) => ({ pieces: onLine, highest: stack(onLine, lines[line].width) }));
+  return segments.map((onLine, line) => ({ segments: onLine, highest: stack(onLine, lines[line].width) }));
 }
 
-// Give every piece the lowest place above all shorter ones that it spans, and above their labels; answers the highest.
-function stack(pieces, width) {
+// Give every segment the lowest place above all shorter ones that it spans, and above their labels; answers the highest.
+function stack(segments, width) {
   let highest = 0;
   const placed = [];
-  for (const piece of [...pieces].sort((a, b) => a.right - a.left - (b.right - b.left) || a.left - b.left)) {
-    const half = piece.labelWidth / 2;
-    piece.middle = Math.min(Math.max((piece.left + piece.right) / 2, half), width - half);
-    piece.from = Math.min(piece.left, piece.middle - half) - APART / 2;
-    piece.to = Math.max(piece.right, piece.middle + half) + APART / 2;
-    const below = placed.filter((other) => other.from < piece.to && piece.from < other.to);
-    piece.rise = Math.max(0, ...below.map((other) => other.rise + LEVEL + other.lift));
-    piece.lift = piece.right - piece.left < piece.labelWidth + 2 * APART ? LIFT : 0;
-    highest = Math.max(highest, piece.rise);
-    placed.push(piece);
+  for (const segment of [...segments].sort((a, b) => a.right - a.left - (b.right - b.left) || a.left - b.left)) {
+    const half = segment.labelWidth / 2;
+    segment.middle = Math.min(Math.max((segment.left + segment.right) / 2, half), width - half);
+    segment.from = Math.min(segment.left, segment.middle - half) - APART / 2;
+    segment.to = Math.max(segment.right, segment.middle + half) + APART / 2;
+    const below = placed.filter((other) => other.from < segment.to && segment.from < other.to);
+    segment.rise = Math.max(0, ...below.map((other) => other.rise + LEVEL + other.lift));
+    segment.lift = segment.right - segment.left < segment.labelWidth + 2 * APART ? LIFT : 0;
+    highest = Math.max(highest, segment.rise);
+    placed.push(segment);
   }
   return highest;
 }
@@ -95,18 +98,18 @@ export function pile(boxes, apart = 4) {
   return levels;
 }
 
-// The path of a piece: up, along at y, and down; each foot has its own height, where an edge has none.
-export function path(piece, y, leftFoot, rightFoot) {
-  const round = Math.min(7, Math.max((piece.right - piece.left) / 2, 0));
-  const [left, right, above, below] = [piece.left, piece.right, y, y + round].map(fix);
+// The path of a segment: up, along at y, and down; each foot has its own height, where an edge has none.
+export function path(segment, y, leftFoot, rightFoot) {
+  const round = Math.min(7, Math.max((segment.right - segment.left) / 2, 0));
+  const [left, right, above, below] = [segment.left, segment.right, y, y + round].map(fix);
   const begin =
-    piece.begins === "edge"
+    segment.begins === "edge"
       ? `M${left} ${above}`
-      : `M${left} ${fix(leftFoot)}V${below}Q${left} ${above} ${fix(piece.left + round)} ${above}`;
+      : `M${left} ${fix(leftFoot)}V${below}Q${left} ${above} ${fix(segment.left + round)} ${above}`;
   const end =
-    piece.ends === "edge"
+    segment.ends === "edge"
       ? `H${right}`
-      : `H${fix(piece.right - round)}Q${right} ${above} ${right} ${below}V${fix(rightFoot)}`;
+      : `H${fix(segment.right - round)}Q${right} ${above} ${right} ${below}V${fix(rightFoot)}`;
   return begin + end;
 }
 

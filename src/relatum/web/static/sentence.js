@@ -1,11 +1,12 @@
 // Sentences with their entities marked and their relations as arcs above the lines.
 
-import { make, makeSvg } from "./dom.js";
+import { make, makeSvg, token } from "./dom.js";
 import { hue, shownScore } from "./labels.js";
 import { LEVEL, arrange, path, pile } from "./layout.js";
 
-const CHIP = 17; // height of an entity's label, with the space below it
-const ARROW = 5;
+const CHIP = token("chip-step"); // height of an entity's label, with the space below it
+const ARROW = token("arc-arrow");
+const ABOVE = token("arc-above"); // from the top of a line to its highest arc
 
 // Draw all at once, so that the browser lays out the page three times and not three times a sentence.
 // A drawing: {box, text, entities, relations}; entities have `start` and `end` in the text, `id`, `label` and `score`,
@@ -130,7 +131,7 @@ function measure(drawing) {
 const pen = document.createElement("canvas").getContext("2d");
 
 function labelWidth(text, font) {
-  pen.font = `600 11px ${font}`;
+  pen.font = `600 ${token("arc-text")}px ${font}`;
   return pen.measureText(text).width + 8;
 }
 
@@ -146,9 +147,9 @@ function drawArcs(drawing) {
   const relations = drawing.relations.filter(({ head, tail }) => chips.has(head) && chips.has(tail));
   const arcs = relations.map(({ head, tail, label }) => ({ head, tail, labelWidth: labelWidth(label, drawing.font) }));
   const arranged = arrange(lines.map(() => ({ width })), boxes, arcs);
-  arranged.forEach(({ highest, pieces }, number) => {
+  arranged.forEach(({ highest, segments }, number) => {
     const { line, arcs: svg } = lines[number];
-    const top = pieces.length ? highest + LEVEL + 14 : 0;
+    const top = segments.length ? highest + LEVEL + ABOVE - 2 : 0;
     const height = top + heights[number] * CHIP;
     line.style.paddingTop = `${height}px`;
     if (number === 0) drawing.box.parentElement.style.setProperty("--rise", `${height}px`);
@@ -161,17 +162,17 @@ function drawArcs(drawing) {
     }
     const foot = (id) => top + (heights[number] - 1 - chips.get(id).level) * CHIP;
     // High arcs first: the labels of low ones stay in front of the feet of high ones.
-    for (const piece of [...pieces].sort((a, b) => b.rise - a.rise)) {
-      const relation = relations[piece.arc];
-      const y = highest - piece.rise + 16;
-      svg.append(arc(piece, relation, y, foot, mirror, arcs[piece.arc].labelWidth, drawing));
+    for (const segment of [...segments].sort((a, b) => b.rise - a.rise)) {
+      const relation = relations[segment.arc];
+      const y = highest - segment.rise + ABOVE;
+      svg.append(arc(segment, relation, y, foot, mirror, arcs[segment.arc].labelWidth, drawing));
     }
   });
 }
 
-function arc(piece, relation, y, foot, mirror, width, drawing) {
+function arc(segment, relation, y, foot, mirror, width, drawing) {
   const at = { head: () => foot(relation.head), tail: () => foot(relation.tail) - ARROW, edge: () => y };
-  const line = path(piece, y, at[piece.begins](), at[piece.ends]());
+  const line = path(segment, y, at[segment.begins](), at[segment.ends]());
   const group = makeSvg("g", {
     class: ["arc", relation.kind].filter(Boolean).join(" "),
     hue: hue(relation.label),
@@ -181,16 +182,16 @@ function arc(piece, relation, y, foot, mirror, width, drawing) {
   });
   const drawn = makeSvg("g", drawing.rightToLeft ? { transform: `matrix(-1 0 0 1 ${drawing.width} 0)` } : {});
   drawn.append(makeSvg("path", { class: "hit", d: line }), makeSvg("path", { class: "bow", d: line }));
-  for (const [end, x] of [[piece.begins, piece.left], [piece.ends, piece.right]]) {
+  for (const [end, x] of [[segment.begins, segment.left], [segment.ends, segment.right]]) {
     if (end !== "tail") continue;
     const tip = foot(relation.tail) - 1;
     drawn.append(makeSvg("path", { class: "arrow", d: `M${x} ${tip}l-3.6 -6.5h7.2z` }));
   }
-  const middle = mirror(piece.middle);
-  const { lift } = piece;
+  const middle = mirror(segment.middle);
+  const { lift } = segment;
   const gap = { x: middle - width / 2 + 2, y: y - 6 - lift, width: width - 4, height: lift ? 11 : 12, rx: 3 };
   group.append(drawn, makeSvg("rect", { class: "gap", ...gap }));
-  const label = makeSvg("text", { x: middle, y: y + 4 - lift, "text-anchor": "middle" });
+  const label = makeSvg("text", { x: middle, y: y + 4 - lift });
   label.textContent = relation.label;
   group.append(label);
   group.told = `${relation.headText} —${relation.label}→ ${relation.tailText} · ${shownScore(relation.score)}`;
