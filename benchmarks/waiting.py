@@ -40,47 +40,39 @@ class _EnoughError(Exception):
     """The time for updates is over."""
 
 
-class _Counter:
-    """A monitor that counts updates for some seconds after the first ones."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._begun: tuple[int, float] | None = None
-        self.speed = 0.0
-
-    def start(self, step: int, steps: int) -> None: ...
-
-    def advance(self, step: int, loss: float) -> None:  # noqa: ARG002
-        now = time.monotonic()
-        if self._begun is None:
-            self._begun = step, now
-        elif now - self._begun[1] >= self._seconds:
-            first, begun = self._begun
-            self.speed = (step - first) / (now - begun)
-            raise _EnoughError
-
-    def evaluate(self, evaluation: object, best: bool) -> None: ...
-
-    def say(self, message: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def measure_training(seconds: float) -> float:
     """Count updates per second of a run with the settings that relatum chooses."""
     from relatum.cli.train import Call, settle
     from relatum.config import load_config
     from relatum.extractor.device import choose_device
+    from relatum.monitor import Monitor
     from relatum.training.corpus import load_training_data
     from relatum.training.folder import RunRecord
     from relatum.training.loop import train
+
+    class Counter(Monitor):
+        """A monitor that counts updates for some seconds after the first ones."""
+
+        def __init__(self, seconds: float) -> None:
+            self._seconds = seconds
+            self._begun: tuple[int, float] | None = None
+            self.speed = 0.0
+
+        def advance(self, step: int, loss: float) -> None:  # noqa: ARG002
+            now = time.monotonic()
+            if self._begun is None:
+                self._begun = step, now
+            elif now - self._begun[1] >= self._seconds:
+                first, begun = self._begun
+                self.speed = (step - first) / (now - begun)
+                raise _EnoughError
 
     with tempfile.TemporaryDirectory() as folder:
         overrides = ["training.evaluate_every=1000000", "training.steps=1000000"]
         data = load_training_data(EXAMPLES, load_config(None, overrides), None, None)
         call = Call(EXAMPLES, Path(folder) / "run", None, overrides, None, "cpu", None, with_test=False)
         record = RunRecord(settle(call, data), str(EXAMPLES), None, None, "cpu", "", data.fingerprint(), False)
-        counter = _Counter(seconds)
+        counter = Counter(seconds)
         try:
             train(data, record, call.out, device=choose_device("cpu"), monitor=counter)
         except _EnoughError:

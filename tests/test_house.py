@@ -11,6 +11,54 @@ SOURCE = Path(__file__).parents[1] / "src" / "relatum"
 RIDDLE = re.compile(r"(What|Where|Whether|Which|Those|That|Of|How|As|When)\b")
 """First words after which the reader must guess the subject."""
 
+MODULE_LINES = 510
+BODY_LINES = 50
+GPU_KERNELS = {"kernels/md_gru/hopper_scan.py", "kernels/md_gru/triton_scan.py"}
+"""A GPU kernel is one long function, and its parts are best read side by side."""
+LONG_FUNCTIONS = {
+    "web/app.py": "make_app",  # a list of routes
+    "training/reports/card.py": "make_card",  # a list of lines
+    "cli/evaluate.py": "evaluate",
+    "cli/inspect.py": "_show",
+    "cli/reproduce.py": "reproduce",
+    "cli/score.py": "score",
+    "data/conversion.py": "convert",
+    "training/runs/plan.py": "start_runs",
+}
+
+STILL_ASKING = {
+    "extractor/precision.py",
+    "lab/attention/weights.py",
+    "models/checkpoint.py",
+    "models/model.py",
+    "training/batches.py",
+    "training/features.py",
+    "training/setup.py",
+}
+"""Modules that ask for a class of encoder; take a module out once it does not."""
+FOREIGN_RECORDS = {"encoders/elmo.py", "web/reference.py"}
+"""Modules that read files whose layout others have made."""
+STILL_NESTED = {
+    "cli/runs.py",
+    "cli/train.py",
+    "evaluation/ceiling.py",
+    "lab/comparison.py",
+    "lab/tables/measuring.py",
+    "monitor.py",
+    "training/reports/page.py",
+    "training/runs/summary.py",
+}
+"""Modules that read nested records; take a module out once it does not."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules() -> Iterator[tuple[str, str, ast.Module]]:
+    """Yield the name, text and syntax tree of every module of relatum."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        yield path.relative_to(SOURCE).as_posix(), text, ast.parse(text)
+
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the docstrings of a module, its classes, functions and attributes, with their lines."""
@@ -19,11 +67,71 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value.value
 
 
+def body_lines(function: Function) -> int:
+    """Count the lines of a function without its signature and docstring."""
+    first = function.body[-1] if len(function.body) == 1 else function.body[ast.get_docstring(function) is not None]
+    return (function.end_lineno or first.lineno) - first.lineno + 1
+
+
+def isinstance_classes(node: ast.AST) -> set[str]:
+    """Return the names of the classes that a call of `isinstance` asks for; none for any other node."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "isinstance":
+        return set()
+    return {part.id for part in ast.walk(node.args[1]) if isinstance(part, ast.Name)}
+
+
+def is_text_key(node: ast.AST) -> bool:
+    """True if the node is `something["key"]`."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+        and isinstance(node.ctx, ast.Load)
+    )
+
+
 def test_docstrings_say_their_subject() -> None:
-    found = [
-        f"{path.relative_to(SOURCE)}:{line}: {text.splitlines()[0]}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
-        if RIDDLE.match(text)
-    ]
+    found = []
+    for name, _, tree in modules():
+        found += [f"{name}:{line}: {text.splitlines()[0]}" for line, text in docstrings(tree) if RIDDLE.match(text)]
     assert not found, "begin with a verb or a noun:\n" + "\n".join(found)
+
+
+def test_modules_are_short() -> None:
+    lines = {name: text.count("\n") for name, text, _ in modules() if name not in GPU_KERNELS}
+    found = [f"{name}: {n} lines" for name, n in lines.items() if n > MODULE_LINES]
+    assert not found, f"split what has more than {MODULE_LINES} lines:\n" + "\n".join(found)
+
+
+def test_functions_are_short() -> None:
+    found = []
+    for name, _, tree in modules():
+        functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+        long = [function for function in functions if body_lines(function) > BODY_LINES]
+        if name not in GPU_KERNELS:
+            found += [f"{name}: {function.name}" for function in long if LONG_FUNCTIONS.get(name) != function.name]
+    assert not found, f"give names to the parts of a body of more than {BODY_LINES} lines:\n" + "\n".join(found)
+
+
+def test_only_encoders_ask_which_encoder_it_is() -> None:
+    encoders = set()
+    for name, _, tree in modules():
+        if name.startswith("encoders/"):
+            classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+            encoders |= {one for one in classes if one.endswith("Encoder") and one != "TextEncoder"}
+    assert len(encoders) > 3
+    found = []
+    for name, _, tree in modules():
+        if not name.startswith("encoders/") and name not in STILL_ASKING:
+            asked = [node for node in ast.walk(tree) if isinstance_classes(node) & encoders]
+            found += [f"{name}:{getattr(node, 'lineno', 0)}" for node in asked]
+    assert not found, "let the encoder's protocol tell it:\n" + "\n".join(found)
+
+
+def test_records_are_objects_and_not_nested_dicts() -> None:
+    found = []
+    for name, _, tree in modules():
+        chains = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and is_text_key(node)]
+        if name not in FOREIGN_RECORDS | STILL_NESTED:
+            found += [f"{name}:{node.lineno}" for node in chains if is_text_key(node.value)]
+    assert not found, 'use a dataclass instead of record["…"]["…"]:\n' + "\n".join(found)

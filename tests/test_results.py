@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from relatum.config import load_record
-from relatum.experiments.paper import TABLES
+from relatum.lab.tables.paper import TABLES
 
 ROOT = Path(__file__).parents[1]
 TASKS = {"NER": "entities", "RE": "relations", "RE+": "relations_strict"}

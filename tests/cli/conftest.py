@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from relatum.config import load_config
+from relatum.monitor import Monitor
 from relatum.training.corpus import load_training_data
 from relatum.training.folder import RunRecord
 from relatum.training.loop import train
-from relatum.training.monitor import Quiet
 
 from ..small_models import seal
 
@@ -43,7 +43,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> 
     )
     data = load_training_data(news, config)
     record = RunRecord(config, str(news), None, None, "cpu", "", data.fingerprint())
-    train(data, record, path, device=torch.device("cpu"), monitor=Quiet())
+    train(data, record, path, device=torch.device("cpu"), monitor=Monitor())
     return path
 
 

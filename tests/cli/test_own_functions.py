@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def test_training_uses_the_function_and_says_how_to_use_the_model(data: Path, pl
     assert "called" in planted.read_text()
     assert f'relatum extract --model {out / "model"} --set {OWN} "…"' in done.stdout
     assert 'from_pretrained("PATH/TO/THIS/FOLDER", words="planted:split")' in (out / "model" / "README.md").read_text()
-    assert "text.words = &quot;planted:split&quot;" in (out / "report.html").read_text()
+    assert 'text.words = "planted:split"' in unescape((out / "report.html").read_text())
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one", "several"])

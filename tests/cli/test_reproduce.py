@@ -189,9 +189,9 @@ def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:
 
 
 def test_tables_in_the_documents_are_those_of_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    from relatum.experiments.blocks import files_of, fill
-    from relatum.experiments.record import read_record
-    from relatum.experiments.rendering import to_markdown
+    from relatum.lab.tables.blocks import files_of, fill
+    from relatum.lab.tables.record import read_record
+    from relatum.lab.tables.rendering import to_markdown
 
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")

@@ -14,10 +14,10 @@ import torch
 import typer
 from typer.testing import CliRunner, Result
 
+from relatum.cli.monitor import TerminalMonitor
 from relatum.cli.train import train
 from relatum.errors import RelatumError
 from relatum.training import loop
-from relatum.training.monitor import TerminalMonitor
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(train)

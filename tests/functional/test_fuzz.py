@@ -499,7 +499,7 @@ def test_damaged_folders_are_answered_plainly(format: str, draw: st.DataObject) 
         try_commands(draw, source, outside, format)
 
 
-def _damage_folder(draw: st.DataObject, folder: Path, name: str, other: str) -> None:
+def _damage_folder(draw: st.DataObject, folder: Path, name: str, other: str) -> None:  # noqa: C901 - one case a damage
     file, second = folder / name, folder / other
     if not file.is_file() or file.is_symlink():
         return

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from relatum.kernels import compile as compiling
-from relatum.kernels.compile import VARIANTS, CompileError, Source, cache_folder, can_load, compile_source, load
+from relatum.kernels.compile import VARIANTS, CompileError, Source, binaries_folder, can_load, compile_source, load
 
 pytestmark = pytest.mark.skipif(
     not compiling.can_load(Source(Path(), "none.cpp"))[0], reason="there is no compiler, or no CPU that it is for"
@@ -33,7 +33,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
 
 
 def kept() -> list[Path]:
-    return sorted(cache_folder().iterdir())
+    return sorted(binaries_folder().iterdir())
 
 
 def refuse(*_: object) -> None:
@@ -215,11 +215,6 @@ def test_shipped_binary_is_taken_where_the_cpu_has_what_it_needs(
     assert not can_load(source)[0]
 
 
-def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binaries_are_kept_in_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELATUM_CACHE", "/somewhere")
-    assert cache_folder() == Path("/somewhere/kernels")
-    monkeypatch.delenv("RELATUM_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert cache_folder() == Path("/elsewhere/relatum/kernels")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path(os.environ["HOME"]) / ".cache/relatum/kernels"
+    assert binaries_folder() == Path("/somewhere/kernels")

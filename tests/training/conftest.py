@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from relatum.config import Config, load_config
+from relatum.monitor import Evaluation, Monitor
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunRecord
-from relatum.training.history import Evaluation
 
 TINY = (
     "encoder.kind=none",
@@ -29,7 +29,7 @@ TINY = (
 )
 
 
-class Silent:
+class Silent(Monitor):
     """A monitor that remembers."""
 
     def __init__(self) -> None:
@@ -52,9 +52,6 @@ class Silent:
 
     def say(self, message: str) -> None:
         self.said.append(message)
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True)

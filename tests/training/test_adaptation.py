@@ -18,9 +18,9 @@ from relatum.config import EncoderConfig
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import ConfigError, RelatumError
+from relatum.monitor import Monitor
 from relatum.training import adaptation
 from relatum.training.adaptation import Adaptation, adapt_encoder, cut_blocks, read_lines
-from relatum.training.monitor import Quiet
 
 SETTINGS = Adaptation(epochs=8, batch_size=8, length=24, learning_rate=3e-3, half_precision=False)
 
@@ -33,7 +33,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class StopAfter(Quiet):
+class StopAfter(Monitor):
     """Asks the run to stop, as Ctrl-C does, when a number of updates has been made."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, updates: int) -> None:

@@ -14,7 +14,7 @@ from relatum.config import Config
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.stacked import StackedEncoder
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.inside.attention import attend_to_text, find_heads
+from relatum.lab.attention.weights import attend_to_text, find_heads
 from relatum.training.corpus import TrainingData
 from relatum.training.features import with_memory
 from relatum.training.folder import RunFolder, RunRecord

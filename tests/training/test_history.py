@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from relatum.training.history import Evaluation, Progress
+from relatum.monitor import Evaluation
+from relatum.training.history import Progress
 
 
 @pytest.mark.parametrize(

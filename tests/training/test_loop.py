@@ -18,12 +18,12 @@ from relatum.errors import RelatumError
 from relatum.evaluation.metrics import Scores
 from relatum.models.checkpoint import load_model
 from relatum.models.model import Model
+from relatum.monitor import Monitor
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import RunResult, TrainingStopped, score, train
-from relatum.training.monitor import Monitor
 from relatum.training.parts import BatchUpdates
 from relatum.types import Annotation
 
@@ -231,7 +231,7 @@ torch.set_num_threads(1)
 from relatum.training.corpus import load_training_data
 from relatum.training.folder import RunFolder
 from relatum.training.loop import train
-from relatum.training.monitor import TerminalMonitor
+from relatum.cli.monitor import TerminalMonitor
 run = Path(sys.argv[1])
 record = RunFolder(run).read()
 data = load_training_data(Path(record.data), record.config)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from relatum.cli.monitor import TerminalMonitor
 from relatum.kernels import waiting
-from relatum.training.history import Evaluation
-from relatum.training.monitor import Log, TerminalMonitor
+from relatum.monitor import Evaluation
+from relatum.training.monitor import Log
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +77,7 @@ def test_log_of_a_resumed_run_forgets_what_the_checkpoint_does_not_know(tmp_path
 
 def test_plain_output_has_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("relatum.training.monitor.time.monotonic", lambda: now)
+    monkeypatch.setattr("relatum.monitor.time.monotonic", lambda: now)
     out = io.StringIO()
     monitor = TerminalMonitor(Console(file=out, force_terminal=False, width=200))
     monitor.start(0, 1000)

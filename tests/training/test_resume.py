@@ -16,12 +16,12 @@ import torch
 
 from relatum.config import Config, load_config
 from relatum.errors import RelatumError
+from relatum.monitor import Monitor
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
-from relatum.training.monitor import Monitor
 from relatum.training.reports.trackers import make_trackers
 
 from .conftest import TINY, Silent
@@ -40,7 +40,7 @@ from relatum.training import checkpoints
 from relatum.training.corpus import load_training_data
 from relatum.training.folder import RunFolder
 from relatum.training.loop import train
-from relatum.training.monitor import Quiet
+from relatum.monitor import Monitor
 
 torch.set_num_threads(1)
 save, sync = checkpoints.save_checkpoint, atomic._sync
@@ -68,7 +68,7 @@ else:
     atomic._sync = before_renaming
 record = RunFolder(run).read()
 data = load_training_data(Path(record.data), record.config)
-train(data, record, run, device=torch.device("cpu"), monitor=Quiet(), resume=True)
+train(data, record, run, device=torch.device("cpu"), monitor=Monitor(), resume=True)
 """
 
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from relatum.config import TrainingConfig
 from relatum.errors import RelatumError
 from relatum.evaluation.metrics import evaluate
+from relatum.monitor import Evaluation
 from relatum.training.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
-from relatum.training.history import Evaluation, Progress, selection_score
+from relatum.training.history import Progress, selection_score
 from relatum.training.optimisation import Optimiser
 from relatum.training.sampler import Sampler
 from relatum.training.state import capture, fixed_hash, restore

@@ -14,10 +14,10 @@ from relatum.cli.train import Device
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from relatum.extractor.drawing.heat_maps import Picture
     from relatum.extractor.extractor import Extractor
-    from relatum.extractor.inside.attention import Attention
-    from relatum.extractor.inside.heads import HeadScores
+    from relatum.lab.attention.heads import HeadScores
+    from relatum.lab.attention.heat_maps import Picture
+    from relatum.lab.attention.weights import Attention
     from relatum.types import Example
 
 
@@ -79,7 +79,7 @@ def attention(
     from relatum.cli.console import say
     from relatum.cli.progress import count_sentences
     from relatum.data.atomic import replacing_file
-    from relatum.extractor.inside.heads import measure_heads
+    from relatum.lab.attention.heads import measure_heads
 
     examples, _ = load_annotated(data, part, from_, extractor.model, model)
     with count_sentences(str(data)) as on_progress:
@@ -98,8 +98,8 @@ def attention(
 
 def _export_text(extractor: Extractor, text: str, bertviz: Path | None, html: Path | None) -> None:
     from relatum.errors import RelatumError
-    from relatum.extractor.drawing.heat_maps import Picture
-    from relatum.extractor.inside.attention import attend_to_text
+    from relatum.lab.attention.heat_maps import Picture
+    from relatum.lab.attention.weights import attend_to_text
 
     found = attend_to_text(extractor, text)
     if not found:
@@ -115,8 +115,8 @@ def _export_examples(
     bertviz: Path | None,
     html: Path | None,
 ) -> None:
-    from relatum.extractor.drawing.heat_maps import Picture
-    from relatum.extractor.inside.attention import attend
+    from relatum.lab.attention.heat_maps import Picture
+    from relatum.lab.attention.weights import attend
 
     ranked = sorted(examples, key=lambda one: (-len(one.gold.relations), -len(one.gold.entities)))[:n_shown]
     found = sorted(
@@ -133,7 +133,7 @@ def _write(
 
     from relatum.cli.console import say
     from relatum.data.atomic import replacing_file
-    from relatum.extractor.drawing.heat_maps import page
+    from relatum.lab.attention.heat_maps import page
 
     if bertviz is not None:
         record = {"sentences": [{"id": name, **one.to_bertviz()} for name, one in named]}
@@ -148,8 +148,9 @@ def _write(
 
 def _show(extractor: Extractor, scores: HeadScores, title: str, n_best: int) -> None:
     from relatum.cli.console import printable, results
-    from relatum.evaluation.tables import new_table, per_cent
-    from relatum.extractor.inside.attention import is_table_guided
+    from relatum.cli.score_tables import new_table
+    from relatum.evaluation.metrics import per_cent
+    from relatum.lab.attention.weights import is_table_guided
 
     own = "table-guided" if is_table_guided(extractor.model) else "dot products"
     console = results()

@@ -32,10 +32,10 @@ def calibrate(
     from dataclasses import replace
 
     from relatum.cli.console import results, say
+    from relatum.cli.score_tables import show_confidence
     from relatum.errors import RelatumError
     from relatum.evaluation import confidence
     from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
-    from relatum.evaluation.tables import show_confidence
     from relatum.extractor.extractor import Extractor, find_model, shipped_models
     from relatum.models.checkpoint import copy_model, write_calibration
     from relatum.training.corpus import load_part

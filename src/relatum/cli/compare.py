@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relatum.training.runs.comparison import ManyRuns
+    from relatum.lab.comparison import ManyRuns
 
 _TITLES = {"entities": "Entities", "relations": "RE", "relations_strict": "RE+"}
 
@@ -43,7 +43,7 @@ def compare(
     import json
 
     from relatum.cli.console import printable, results, say
-    from relatum.training.runs.comparison import ManyRuns, compare_runs
+    from relatum.lab.comparison import ManyRuns, compare_runs
 
     found = compare_runs(a, b, part, resamples, seed)
     if isinstance(found, ManyRuns):
@@ -56,7 +56,7 @@ def compare(
         _show_many(results(), found, printable(str(a)), printable(str(b)))
         return
 
-    from relatum.evaluation.tables import show_comparison
+    from relatum.cli.score_tables import show_comparison
 
     print(f"{part}, {found.n_sentences:,} sentences")
     names = printable(str(a)), printable(str(b))

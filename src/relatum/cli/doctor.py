@@ -22,6 +22,7 @@ PRETRAINED = Path(__file__).parent.parent / "pretrained"
 EXTRAS = (
     ("spacy", "spacy", "spaCy's files"),
     ("elmo", "h5py", "ELMo as the encoder"),
+    ("fetch", "onnx", "encoders that are fetched as ONNX files"),
     ("train", "peft", "an encoder tuned by LoRA"),
     ("train", "accelerate", "training by several processes, and trackers"),
     ("train", "matplotlib", "learning curves as a picture"),
@@ -267,10 +268,8 @@ def _folders(kind: str) -> list[Path]:
 
 
 def _cache() -> Iterator[Finding]:
-    try:
-        from relatum.encoders.resolve import cache_folder
-    except (ImportError, OSError):  # said above
-        return
+    from relatum.folders import cache_folder
+
     folder = cache_folder()
     yield Finding("cache", f"{folder}, {_mib(folder) if folder.is_dir() else 'which is not there yet'}")
 

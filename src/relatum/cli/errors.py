@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from relatum.config.sections import TextConfig
     from relatum.data.corpus import Part
-    from relatum.evaluation.errors.analysis import ErrorAnalysis
-    from relatum.evaluation.errors.seen import Seen
     from relatum.evaluation.metrics import Scores
+    from relatum.lab.errors.analysis import ErrorAnalysis
+    from relatum.lab.errors.seen import Seen
     from relatum.schema import Schema
     from relatum.types import Document
 
@@ -59,7 +59,7 @@ class ErrorReader:
 
     def _read(self, source: Part) -> None:
         from relatum.data.problems import Problems
-        from relatum.evaluation.errors.seen import Seen
+        from relatum.lab.errors.seen import Seen
 
         problems = Problems()
         self._seen = Seen(source.read(problems), self._splitter)
@@ -67,13 +67,13 @@ class ErrorReader:
         self.trained_on = f"{source.path}, {self._seen.n_sentences:,} sentences"
 
     def analyse(self, pairs: Sequence[tuple[Document, Document]], schema: Schema | None) -> ErrorAnalysis:
-        from relatum.evaluation.errors.analysis import analyse
+        from relatum.lab.errors.analysis import analyse
 
         return analyse(pairs, schema, self._seen, self._splitter)
 
     def show(self, analysis: ErrorAnalysis, n_worst: int | None) -> None:
         from relatum.cli.console import results
-        from relatum.evaluation.errors.tables import show_errors, show_worst
+        from relatum.cli.error_tables import show_errors, show_worst
 
         show_errors(results(), analysis, self.trained_on)
         if n_worst:
@@ -91,7 +91,7 @@ def write_report(
 ) -> None:
     """Write the page of errors, and say so."""
     from relatum.cli.console import say
-    from relatum.evaluation.errors.page.making import write_page
+    from relatum.lab.errors.page.making import write_page
 
     given = ["The gold entities were given"] if given_spans else []
     write_page(path, analysis, scores, title, losses, [*given, *remarks])

@@ -77,13 +77,13 @@ def evaluate(
 
     from relatum.cli.console import printable, results, say
     from relatum.cli.errors import ErrorReader, wants_errors, write_report
+    from relatum.cli.score_tables import show_confidence, show_scores
     from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
-    from relatum.evaluation.errors.analysis import analyse
-    from relatum.evaluation.errors.sentences import pair_examples
     from relatum.evaluation.metrics import usable_macro
     from relatum.evaluation.report import make_report
-    from relatum.evaluation.tables import show_confidence, show_scores
     from relatum.extractor.extractor import Extractor
+    from relatum.lab.errors.analysis import analyse
+    from relatum.lab.errors.sentences import pair_examples
     from relatum.training.corpus import load_part
     from relatum.training.runs.models import runs_models
 
@@ -120,7 +120,7 @@ def evaluate(
     analysis = reader and reader.analyse(pair_examples(examples, predictions), schema)
     title = model if len(names) == 1 else f"{len(names)} models as one ({model}{' and others' if others else ''})"
     if page is not None:
-        from relatum.extractor.inside.losses import sentence_losses
+        from relatum.lab.errors.losses import sentence_losses
 
         # Models that read as one have no loss of their own.
         losses = sentence_losses(extractor, examples, not given_spans) if len(names) == 1 else None

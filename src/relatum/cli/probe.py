@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from relatum.evaluation.probing import LayerFigures, Passage
     from relatum.extractor.extractor import Extractor
-    from relatum.extractor.inside.probe import Probe
+    from relatum.extractor.introspection.probe import Probe
+    from relatum.lab.probing import LayerFigures, Passage
     from relatum.types import Document, Entity, Relation
 
 
@@ -147,7 +147,7 @@ def _show_rows(
     console: Console, headings: Sequence[str], rows: Iterable[tuple[list[str], Sequence[float | None]]]
 ) -> None:
     """Print a table of rows, each with its score in every layer; −1 if the layer does not find it."""
-    from relatum.evaluation.tables import new_table
+    from relatum.cli.score_tables import new_table
 
     title = "relations" if "relation" in headings else "entities"
     table = new_table(title)
@@ -174,8 +174,7 @@ def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, forma
     from relatum.cli.console import results, show, show_json
     from relatum.cli.progress import count_sentences
     from relatum.evaluation.ceiling import ceiling_record, describe_ceiling, is_limited, measure_ceiling
-    from relatum.evaluation.probing import measure_layers
-    from relatum.extractor.inside.probe import predict_layers
+    from relatum.lab.probing import measure_layers, predict_layers
 
     settings = extractor.model.config.evaluation
     examples, all_known = load_annotated(data, part, format, extractor.model, model)
@@ -205,7 +204,8 @@ def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, forma
 
 def show_layers(console: Console, layers: Sequence[LayerFigures]) -> None:
     """Print the scores of each layer, then what it corrects and breaks of what the one before it said."""
-    from relatum.evaluation.tables import new_table, per_cent
+    from relatum.cli.score_tables import new_table
+    from relatum.evaluation.metrics import per_cent
 
     table = new_table("Micro F1 by layer, %")
     for heading in ("layer", "entities", "RE", "RE+"):
@@ -221,7 +221,8 @@ def show_layers(console: Console, layers: Sequence[LayerFigures]) -> None:
 
 
 def _show_passages(console: Console, title: str, passages: Sequence[Passage | None]) -> None:
-    from relatum.evaluation.tables import new_table, per_cent
+    from relatum.cli.score_tables import new_table
+    from relatum.evaluation.metrics import per_cent
 
     table = new_table(f"{title}: what each layer makes of what the one before said")
     headings = ("layer", "missed → found", "wrong → dropped", "corrected", "% of errors")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +14,9 @@ from relatum.cli.options import Seed
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
-    from relatum.experiments.selection import Request
+    from rich.table import Table as RichTable
+
+    from relatum.lab.tables.selection import Request
 
 Form = Literal["table", "markdown", "csv", "json"]
 
@@ -112,9 +114,10 @@ def reproduce(
         raise typer.BadParameter("give the number of a TABLE (1, 2, 3, 4, 5, 8, 9), or --render FILE")
 
     from relatum.cli.runs import read_jobs
-    from relatum.experiments.corpora import Places
-    from relatum.experiments.making import make_tables
-    from relatum.experiments.selection import Request, share_rows
+    from relatum.cli.runs_screen import RunsScreen
+    from relatum.lab.tables.corpora import Places
+    from relatum.lab.tables.making import make_tables
+    from relatum.lab.tables.selection import Request, share_rows
 
     settings = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
     request = Request(
@@ -145,6 +148,7 @@ def reproduce(
         command=lambda one: _command(one, data or [], lists or [], jobs, device),
         as_is=as_is,
         say=say,
+        monitor=RunsScreen(),
     )
     _show([one.record for one in made], format)
     for one in made:
@@ -165,8 +169,8 @@ def reproduce(
 def _list(requests: Sequence[Request], out: Path) -> None:
     """Print the runs that would be made, and the commands that make them without this command."""
     from relatum.cli.console import printable
-    from relatum.experiments.making import plan_tables
-    from relatum.experiments.selection import find_missing_words, find_table
+    from relatum.lab.tables.making import plan_tables
+    from relatum.lab.tables.selection import find_missing_words, find_table
 
     plans = plan_tables(requests, out)
     for request, rows in zip(requests, plans, strict=True):
@@ -197,7 +201,7 @@ def _list(requests: Sequence[Request], out: Path) -> None:
 def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
     """Print tables one after the other; in JSON, a single table is a record, and several are a list of records."""
     from relatum.cli.console import printable, results, show_json
-    from relatum.experiments import rendering
+    from relatum.lab.tables import rendering
 
     if format == "json":
         show_json(records[0] if len(records) == 1 else records)
@@ -209,14 +213,42 @@ def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
         for number, record in enumerate(records):
             if number:
                 print()
-            results().print(rendering.to_rich(record))
+            results().print(make_table(record))
             for line in (rendering.caption(record), *rendering.remarks(record)):
                 print(printable(line))
 
 
+def make_table(record: Mapping[str, Any]) -> RichTable:
+    """Make the table for a terminal, without caption and remarks."""
+    from rich import box
+    from rich.table import Table
+
+    from relatum.cli.console import printable
+    from relatum.lab.tables.rendering import lay_out
+
+    layout = lay_out(record)
+    title = printable(f"Table {record['table']}. {record['title']}")
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for number, name in enumerate(layout.head):
+        task, _, whose = name.rpartition(" ")
+        table.add_column(
+            f"{task}\n{whose}" if number >= layout.n_text and task else name,
+            justify="left" if number < layout.n_text else "right",
+            overflow="fold",
+        )
+    for number, (name, rows) in enumerate(layout.sections):
+        if number:
+            table.add_section()
+        if name:
+            table.add_row(printable(name), style="bold")
+        for row in rows:
+            table.add_row(*map(printable, row))
+    return table
+
+
 def _show_files(paths: Sequence[Path], format: Form) -> None:
     from relatum.errors import RelatumError
-    from relatum.experiments.record import read_record
+    from relatum.lab.tables.record import read_record
 
     try:
         _show([read_record(path) for path in paths], format)
@@ -230,9 +262,9 @@ def _fill(page: Path) -> None:
     from relatum.cli.console import say
     from relatum.data.atomic import replacing_file
     from relatum.errors import RelatumError
-    from relatum.experiments.blocks import files_of, fill
-    from relatum.experiments.record import read_record
-    from relatum.experiments.rendering import to_markdown
+    from relatum.lab.tables.blocks import files_of, fill
+    from relatum.lab.tables.record import read_record
+    from relatum.lab.tables.rendering import to_markdown
 
     text = page.read_text(encoding="utf-8")
     try:

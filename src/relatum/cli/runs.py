@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from relatum.cli.train import Call
     from relatum.config import Config
     from relatum.training.corpus import FoldChoice
 
 Jobs = int | Literal["auto"] | None
+
+_TITLES = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
 
 
 def read_jobs(text: str | None) -> Jobs:
@@ -87,15 +92,15 @@ def complete_several(
     `functions` are the rules for splitting text that the user named, by the keys of the section text.
     """
     from relatum.cli.console import printable, results, say
+    from relatum.cli.runs_screen import RunsScreen
     from relatum.cli.train import check_functions
     from relatum.training.folder import resume_command
     from relatum.training.runs.parallel import complete_runs
     from relatum.training.runs.plan import RunsFolder
-    from relatum.training.runs.summary import show_results
 
     config = RunsFolder(path).read(functions.values()).config
     check_functions(config, functions)
-    record = complete_runs(path, device=device, jobs=jobs, functions=functions.values())
+    record = complete_runs(path, device=device, jobs=jobs, functions=functions.values(), monitor=RunsScreen())
     if record["runs"]:
         show_results(results(), record)
     print(printable(f"scores, mean and standard deviation: {path / 'results.json'}"))
@@ -104,3 +109,54 @@ def complete_several(
     if record["missing"]:
         say(f"when the cause is mended: {resume_command(path, config)}")
         raise typer.Exit(1)
+
+
+def show_results(console: Console, record: Mapping[str, Any]) -> None:
+    """Print a row for each run, then mean and standard deviation, in per cent."""
+    from rich import box
+    from rich.table import Table
+
+    from relatum.cli.console import printable
+    from relatum.evaluation.ceiling import is_limited_record
+    from relatum.evaluation.matching import TASKS
+    from relatum.evaluation.metrics import per_cent
+    from relatum.training.runs.summary import PARTS, Spread
+
+    average = record["config"]["training"]["selection"]
+    columns = [(part, task) for part in PARTS for task in TASKS if part in record["summary"]]
+    table = Table(title=f"F1 ({average}) of {len(record['runs'])} runs", box=box.SIMPLE_HEAD)
+    table.title_justify, table.title_style = "left", "bold"
+    table.add_column("run")
+    table.add_column("best step" if "dev" in record["summary"] else "last step", justify="right")
+    for part, task in columns:
+        table.add_column(f"{part} {_TITLES[task]}", justify="right")
+    for run in record["runs"]:
+        cells = [per_cent(run[part][task][average]["f1"]) if run[part] else "" for part, task in columns]
+        table.add_row(printable(run["name"]), f"{run['best']['step']:,}", *cells)
+    table.add_section()
+    _add_spread(table, "mean ± std", record["summary"], columns, average)
+    if record["by_seed"] and len(record["by_seed"]["seeds"]) > 1:
+        _add_spread(table, "seeds' means ± std", record["by_seed"]["summary"], columns, average)
+    ceilings = [run.get("ceiling") for run in record["runs"]]  # older runs have none
+    if all(ceilings) and any(is_limited_record(part) for one in ceilings for part in one.values()):
+        best = [Spread.of([one[part][task][average]["f1"] for one in ceilings]).mean for part, task in columns]
+        table.add_row("ceiling", "", *map(per_cent, best))
+    console.print(table)
+    for run in record["missing"]:
+        console.print(f"{printable(run['name'])}: {run['status']}, without scores", soft_wrap=True)
+
+
+def _add_spread(
+    table: Table, title: str, summary: Mapping[str, Any], columns: Sequence[tuple[str, str]], average: str
+) -> None:
+    from relatum.evaluation.metrics import per_cent
+
+    spreads = [summary[part][task][average]["f1"] for part, task in columns]
+    table.add_row(
+        title,
+        "",
+        *(
+            per_cent(spread["mean"]) + ("" if spread["std"] is None else f" ± {per_cent(spread['std'])}")
+            for spread in spreads
+        ),
+    )

@@ -82,8 +82,8 @@ def score(
     from relatum.cli.errors import ErrorReader, wants_errors, write_report
     from relatum.config import load_config
     from relatum.data.splitting import make_splitter
-    from relatum.evaluation.errors.analysis import analyse
     from relatum.evaluation.report import make_report
+    from relatum.lab.errors.analysis import analyse
     from relatum.schema import Schema
 
     with_errors = wants_errors(errors, worst, train)
@@ -118,7 +118,7 @@ def score(
         return
 
     from relatum.cli.console import results
-    from relatum.evaluation.tables import show_comparison, show_scores
+    from relatum.cli.score_tables import show_comparison, show_scores
 
     console = results()
 

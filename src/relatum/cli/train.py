@@ -266,9 +266,9 @@ def _run(
     resume: bool,
     on_made: Callable[[], None] = lambda: None,
 ) -> RunResult:
+    from relatum.cli.monitor import TerminalMonitor
     from relatum.extractor.device import choose_device
     from relatum.training.loop import train as start
-    from relatum.training.monitor import TerminalMonitor
 
     chosen = choose_device(device)
     return start(data, record, run, device=chosen, monitor=TerminalMonitor(), resume=resume, on_made=on_made)
@@ -278,8 +278,8 @@ def _show(run: Path, result: RunResult) -> None:
     import shlex
 
     from relatum.cli.console import printable, results
+    from relatum.cli.score_tables import show_scores
     from relatum.config import TextConfig
-    from relatum.evaluation.tables import show_scores
     from relatum.training.folder import function_options
     from relatum.training.processes import is_main_process
 

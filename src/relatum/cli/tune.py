@@ -15,7 +15,7 @@ from relatum.cli.train import Call, Device, settle
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from relatum.training.search.trials import TrialReport
+    from relatum.lab.search.trials import TrialReport
 
 
 def tune(
@@ -42,13 +42,13 @@ def tune(
     the best settings so far, for train --config. Ctrl-C or a crash loses the trial under way: the same command goes on.
     """
     from relatum.cli.console import printable, results, say
+    from relatum.cli.monitor import TerminalMonitor
     from relatum.config import load_config
     from relatum.extractor.device import choose_device
+    from relatum.lab.search.trials import Search
     from relatum.training.corpus import load_training_data
     from relatum.training.folder import RunRecord
     from relatum.training.loop import TrainingStopped
-    from relatum.training.monitor import TerminalMonitor
-    from relatum.training.search.trials import Search
 
     overrides = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
     call = Call(data, out, config, overrides, from_, device or "auto", None)

@@ -63,21 +63,7 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
     if whole is not None and not whole.suffix:
         parts = _subfolders(path, whole) or [Part(_readable(path.resolve().name), path, whole)]
         return Corpus(path, tuple(sorted(parts, key=_place)))
-    files, skipped = [], []
-    for file in sorted(path.iterdir()):
-        if file.name.startswith("."):
-            continue
-        if not file.is_file():
-            skipped.append((file.name, "a folder" if file.is_dir() else "not a file"))
-            continue
-        if format is None:
-            found = guess_format(file)
-        else:
-            found = format if file.suffix == format.suffix and not _purpose(file) else None
-        if found is None:
-            skipped.append((file.name, _purpose(file) or _unknown_keys(file) or "not annotated data in a known format"))
-        else:
-            files.append((file, found))
+    files, skipped = _sort_files(path, format)
     if not files:
         seen = "".join(f"; {name}: {reason}" for name, reason in skipped[:_SHOWN])
         raise FormatError(
@@ -89,6 +75,30 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
     labels = [path / name for name, purpose in skipped if purpose == _LABELS]
     schema = Schema.load(labels[0]) if len(labels) == 1 else None
     return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped), schema)
+
+
+def _sort_files(folder: Path, format: Format | None) -> tuple[list[tuple[Path, Format]], list[tuple[str, str]]]:
+    """Return the data files of a folder with their formats, and the names of its other files with what they are."""
+    files, skipped = [], []
+    for file in sorted(folder.iterdir()):
+        if file.name.startswith("."):
+            continue
+        if not file.is_file():
+            skipped.append((file.name, "a folder" if file.is_dir() else "not a file"))
+            continue
+        found = _format_of(file, format)
+        if found is None:
+            skipped.append((file.name, _purpose(file) or _unknown_keys(file) or "not annotated data in a known format"))
+        else:
+            files.append((file, found))
+    return files, skipped
+
+
+def _format_of(file: Path, named: Format | None) -> Format | None:
+    """Return the format of a file: the named one if the file can have it, a guess if none is named."""
+    if named is None:
+        return guess_format(file)
+    return named if file.suffix == named.suffix and not _purpose(file) else None
 
 
 def read_documents(path: Path, format_name: str | None, problems: Problems) -> Iterator[Document]:

@@ -102,18 +102,25 @@ def fit(
             document = join_related(join_sentences(document, remark), remark)
     document = flatten(document, format, policy, remark)
     if holds.words:
-        document = join_sentences(document, remark)
-        if not holds.text and not is_joined(document):
-            remark(f"texts of which {format.title} keeps only the words", 1)
-        if not holds.crossing:
-            document = _cut_crossing(document, format, policy, remark)
-        if not holds.documents and len(document.sentences or ()) > 1:
-            remark(f"documents written sentence by sentence, as {format.title} holds no documents", 1)
-            if holds.metadata and document.metadata:
-                remark("documents whose metadata is left out, as it belongs to no single sentence", 1)
+        document = _fit_sentences(document, format, policy, remark)
     _report_losses(document, format, remark)
     if format.check:
         format.check(document)
+    return document
+
+
+def _fit_sentences(document: Document, format: Format, policy: Policy, remark: Callable[[str, int], None]) -> Document:
+    """Make a document of words fit a format that holds sentences."""
+    holds = format.holds
+    document = join_sentences(document, remark)
+    if not holds.text and not is_joined(document):
+        remark(f"texts of which {format.title} keeps only the words", 1)
+    if not holds.crossing:
+        document = _cut_crossing(document, format, policy, remark)
+    if not holds.documents and len(document.sentences or ()) > 1:
+        remark(f"documents written sentence by sentence, as {format.title} holds no documents", 1)
+        if holds.metadata and document.metadata:
+            remark("documents whose metadata is left out, as it belongs to no single sentence", 1)
     return document
 
 

@@ -136,13 +136,9 @@ def _array_elements(path: Path, problems: Problems, decoder: StrictDecoder) -> I
         decoder.repeated.clear()
         try:
             value, at = decoder.raw_decode(text, at)
-        except RecursionError:
-            return problem("values nested too deeply", "records of ordinary depth; nothing after this place was read")
-        except json.JSONDecodeError as error:
-            at = error.pos
-            return problem(f"{error.msg} at column {error.colno}", "valid JSON; nothing after this place was read")
-        except ValueError as error:
-            return problem(str(error).partition(";")[0], "valid JSON; nothing after this place was read")
+        except (RecursionError, ValueError) as error:
+            at = getattr(error, "pos", at)
+            return problem(*_explain(error))
         yield Record(value, line, number, _is_doubtful(text[counted:at]))
         at = _blank(text, at)
         if text[at : at + 1] == "]":
@@ -154,6 +150,16 @@ def _array_elements(path: Path, problems: Problems, decoder: StrictDecoder) -> I
     at = _blank(text, at + 1)
     if at < len(text):
         problem(show(text[at : at + 20]), "the end of the file after the array")
+
+
+def _explain(error: RecursionError | ValueError) -> tuple[str, str]:
+    """Return what was found and expected where JSON could not be decoded."""
+    if isinstance(error, RecursionError):
+        return "values nested too deeply", "records of ordinary depth; nothing after this place was read"
+    found = str(error).partition(";")[0]
+    if isinstance(error, json.JSONDecodeError):
+        found = f"{error.msg} at column {error.colno}"
+    return found, "valid JSON; nothing after this place was read"
 
 
 def _blank(text: str, at: int) -> int:

@@ -150,3 +150,8 @@ def _score(count: Count) -> Score:
 
 def _ratio(part: float, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def per_cent(fraction: float) -> str:
+    """Format a fraction in per cent, with two digits."""
+    return f"{100 * fraction:.2f}"

@@ -14,7 +14,7 @@ from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor, find_model, find_unseen
-from relatum.extractor.inside.layers import Reading
+from relatum.extractor.introspection.layers import Reading
 from relatum.extractor.jobs import Job, Reader, do_jobs
 from relatum.extractor.piping import OnProgress
 from relatum.extractor.precision import Precision

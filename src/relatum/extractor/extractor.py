@@ -36,8 +36,8 @@ from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
-    from relatum.extractor.inside.layers import Reading
-    from relatum.extractor.inside.probe import Probe
+    from relatum.extractor.introspection.layers import Reading
+    from relatum.extractor.introspection.probe import Probe
 
 _SHOWN_LABELS = 8
 """The number of entity types, and of relation types, that the repr shows."""
@@ -303,7 +303,7 @@ class Extractor:
         """
         if not isinstance(text, str):
             raise TypeError(f"expected str, found {type(text).__name__}")
-        from relatum.extractor.inside.probe import make_probe
+        from relatum.extractor.introspection.probe import make_probe
 
         sentences = self.split(text) if only is None else self.split(text)[only : only + 1]
         readings = dict(self.read_layers(sentences))
@@ -323,7 +323,7 @@ class Extractor:
 
         Windows and batches are the same as in `predict`; entities may be given as there.
         """
-        from relatum.extractor.inside.layers import read_layers
+        from relatum.extractor.introspection.layers import read_layers
 
         if entities is not None:
             _check_given(sentences, entities)

@@ -148,9 +148,9 @@ class Extraction:
         return page([self], self.document.id or "Entities and relations")
 
     def _repr_html_(self) -> str:
-        from relatum.extractor.drawing.html import STYLE, fragment
+        from relatum.extractor.drawing.html import fragment, fragment_style
 
-        return f"<style>{STYLE}</style>{fragment(self)}"
+        return f"<style>{fragment_style()}</style>{fragment(self)}"
 
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= _SHOWN else f"{self.text[: _SHOWN - 1]}…"

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relatum.errors import RelatumError
+from relatum.folders import cache_folder
 
 _log = logging.getLogger(__name__)
 
@@ -164,7 +165,7 @@ def _keep(binary: Path, folder: Path | None) -> None:
 
 def _make_draft() -> tuple[Path, Path | None]:
     """Make a folder to compile in, and the cache, if it can be used; it is None otherwise, with a warning."""
-    folder = cache_folder()
+    folder = binaries_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         opened = _open_folder(folder)
@@ -182,7 +183,7 @@ _PRIVATE_CURE = "make it yours alone (chmod 700), remove it, or name another fol
 
 def _open_kept(name: str) -> int | None:
     """Open a binary in the cache; None if there is none that is whole and the user's own."""
-    folder = _open_folder(cache_folder())
+    folder = _open_folder(binaries_folder())
     if isinstance(folder, str):
         return None
     try:
@@ -260,13 +261,9 @@ def compile_source(source: Source, compiler: str, target: tuple[str, ...], binar
         raise CompileError(f"{' '.join(command)} failed; {_CURE}. It said:\n{said}")
 
 
-def cache_folder() -> Path:
-    """Return the folder of kept binaries: in $RELATUM_CACHE, or else in relatum's folder of the user's cache."""
-    own = os.environ.get("RELATUM_CACHE")
-    if own:
-        return Path(own).expanduser() / "kernels"
-    general = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(general).expanduser() / "relatum" / "kernels"
+def binaries_folder() -> Path:
+    """Return the folder of kept binaries, in the user's cache."""
+    return cache_folder() / "kernels"
 
 
 def find_compiler() -> str | None:

@@ -33,7 +33,7 @@ from relatum.encoders.hashing import encoder_files, encoder_weights, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.resolve import find_encoder
 from relatum.errors import ConfigError, RelatumError
-from relatum.training.monitor import Monitor, Quiet
+from relatum.monitor import Monitor
 from relatum.training.stopping import Stopping
 
 _WEIGHTS = "model.safetensors"
@@ -123,7 +123,7 @@ def adapt_encoder(
     from there.
     """
     settings = settings or Adaptation()
-    monitor = monitor or Quiet()
+    monitor = monitor or Monitor()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RelatumError(f"{out} is not an empty folder; name a new folder, or remove it first")
     for path in texts:

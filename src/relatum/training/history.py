@@ -8,27 +8,11 @@ from typing import Any
 
 from relatum.config import TrainingConfig
 from relatum.evaluation.metrics import Scores, TaskScores
+from relatum.monitor import Evaluation
 from relatum.training.divergence import LossWatch
 
 _KEPT = 1 - 1 / 50
 """The weight of an update in the smoothed loss, relative to the weight of the next update."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One evaluation; `loss` is the mean per word since the last evaluation, `seconds` counts from the run's start."""
-
-    step: int
-    loss: float
-    learning_rate: float
-    score: float
-    seconds: float
-    dev: Mapping[str, Any]
-    """The scores on dev, as `Scores.to_dict` has them; empty if there is no dev part."""
-
-    def f1(self, task: str) -> float:
-        """The micro F1 of a task: entities, relations or relations_strict."""
-        return float(self.dev[task]["micro"]["f1"])
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from relatum.extractor.device import is_out_of_memory
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model, save_model, write_calibration
 from relatum.models.model import Model
+from relatum.monitor import Evaluation, Monitor
 from relatum.training.advice import advise, shorten
 from relatum.training.bad_batch import UpdateRecord, describe, save_batch
 from relatum.training.batches import Batches, cut_long
@@ -29,8 +30,8 @@ from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord, resume_command
-from relatum.training.history import Evaluation, Progress, selection_score
-from relatum.training.monitor import Log, Monitor, Monitors, Quiet
+from relatum.training.history import Progress, selection_score
+from relatum.training.monitor import Log, Monitors
 from relatum.training.optimisation import Optimiser, learning_rate
 from relatum.training.parts import BatchUpdates
 from relatum.training.processes import Processes, join_processes
@@ -91,7 +92,7 @@ def train(
     folder = RunFolder(run)
     with Stopping() as stopping:
         processes = join_processes(device, stopping)
-        monitor = monitor if processes.main else Quiet()
+        monitor = monitor if processes.main else Monitor()
         try:
             return _train(data, record, folder, processes, monitor, resume, on_made)
         except OSError as error:

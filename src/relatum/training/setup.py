@@ -9,10 +9,11 @@ from torch import nn
 
 from relatum.config import Config
 from relatum.encoders.base import TextEncoder
-from relatum.encoders.resolve import expand_user, load_encoder, named_folder
+from relatum.encoders.resolve import load_encoder, named_folder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.words import WordVectors, read_word_vectors
 from relatum.errors import ConfigError
+from relatum.folders import expand_user
 from relatum.models.build import build_model
 from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters

@@ -19,6 +19,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from relatum.cli.runs_screen import RunsScreen
 from relatum.config import Config
 from relatum.data.corpus import read_documents
 from relatum.data.partition import Fold
@@ -40,7 +41,7 @@ Tiny = Callable[..., Config]
 def complete(path: Path, **options: Any) -> tuple[dict[str, Any], str]:
     """The results, and what was shown."""
     shown = io.StringIO()
-    return complete_runs(path, console=Console(file=shown, width=200), **options), shown.getvalue()
+    return complete_runs(path, monitor=RunsScreen(Console(file=shown, width=200)), **options), shown.getvalue()
 
 
 def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from relatum.cli.runs import show_results
 from relatum.evaluation.matching import TASKS
-from relatum.training.runs.summary import AVERAGES, METRICS, Spread, scores_of, show_results, summarise
+from relatum.training.runs.summary import AVERAGES, METRICS, Spread, scores_of, summarise
 
 
 def test_spread_is_the_sample_standard_deviation() -> None:

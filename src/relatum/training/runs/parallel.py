@@ -9,20 +9,18 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
 
-from rich.console import Console
-
 from relatum.data.atomic import remove_drafts
 from relatum.extractor.device import choose_device
+from relatum.monitor import Evaluation, Monitor
 from relatum.training.folder import RunFolder, resume_command
 from relatum.training.loop import TrainingStopped
 from relatum.training.runs.plan import LOG, Plan, PlannedRun, RunsFolder
 from relatum.training.runs.room import Room
-from relatum.training.runs.screen import RunsScreen
 from relatum.training.runs.summary import Failure, make_results
 from relatum.training.stopping import Stopping
 
@@ -112,7 +110,7 @@ def complete_runs(
     device: str | None = None,
     jobs: int | Literal["auto"] | None = None,
     functions: Collection[str] = (),
-    console: Console | None = None,
+    monitor: Monitor | None = None,
 ) -> dict[str, Any]:
     """Go on with all runs of a folder that are not complete; write and return the content of `results.json`.
 
@@ -125,20 +123,20 @@ def complete_runs(
     device = device or plan.device
     n_jobs = jobs if isinstance(jobs, int) else plan.n_jobs
     by_memory = plan.by_memory if jobs is None else jobs == "auto"
-    screen = RunsScreen(len(plan.runs), console, plan.remarks)
-    with RunFolder(folder.path).locked(screen.say):
+    monitor = monitor or Monitor()
+    with RunFolder(folder.path).locked(monitor.say):
         remove_drafts(folder.path)
         left = folder.prepare(plan)
         failures: list[Failure] = []
         stopped = False
         if left:
             room = Room(plan.config, n_jobs, by_memory and n_jobs > 1, choose_device(device))
-            with screen:
-                screen.n_complete = len(plan.runs) - len(left)
-                failures, stopped = run_all(folder, plan, left, room, screen, device)
-        if stopped and not all(folder.run(run).result.exists() for run in plan.runs):
+            monitor.begin_runs(len(plan.runs), len(plan.runs) - len(left))
+            failures, stopped = run_all(folder, plan, left, room, monitor, device)
+        n_complete = sum(folder.run(run).result.exists() for run in plan.runs)
+        if stopped and n_complete < len(plan.runs):
             raise TrainingStopped(
-                f"stopped; {screen.n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
+                f"stopped; {n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
                 f"saved. To go on: {resume_command(path, plan.config)}"
             )
         record = make_results(folder, plan, failures)
@@ -147,15 +145,24 @@ def complete_runs(
 
 
 def run_all(
-    folder: RunsFolder, plan: Plan, left: list[PlannedRun], room: Room, screen: RunsScreen, device: str
+    folder: RunsFolder,
+    plan: Plan,
+    left: list[PlannedRun],
+    room: Room,
+    monitor: Monitor,
+    device: str,
+    *,
+    ended: Callable[[PlannedRun], None] = lambda _: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[list[Failure], bool]:
     """Let the runs that are left go on, in their order; return the failures, and True if all were asked to stop.
 
-    The runs must have been begun. Nothing of the plan is read but the threads of each run, and the user's own functions
-    that the settings name.
+    The runs must have been begun. Nothing of the plan is read but the threads of each run, the user's own functions
+    that the settings name, and the remarks that are known. `ended` is called for every run that becomes complete, and
+    `meanwhile` again and again; both must be quick. The monitor is closed at the end.
     """
     waiting, failures = deque(left), list[Failure]()
-    workers = Workers(folder, plan, device)
+    workers, listeners = Workers(folder, plan, device), Listeners(monitor, plan.remarks)
     told = False
     with Stopping() as stopping:
         try:
@@ -163,7 +170,7 @@ def run_all(
                 while waiting and len(workers) < room.limit and not stopping.asked:
                     run = waiting.popleft()
                     workers.start(run)
-                    screen.begin(run.name)
+                    listeners.begin(run)
                 if stopping.asked and not told:
                     workers.stop()
                     told = True
@@ -173,19 +180,52 @@ def run_all(
                 run, event = heard
                 if event is not None:
                     room.hear(event)
-                    screen.hear(run.name, event)
+                    listeners.hear(run, event)
+                    meanwhile()
                     continue
                 status, message = workers.ended(run)
                 if folder.run(run).result.exists():
-                    screen.end(run.name, "complete")
+                    monitor.end_run(run.name, "complete")
+                    ended(run)
                 elif told and (status in (130, -signal.SIGTERM) or os.name == "nt"):  # Windows can only kill
-                    screen.end(run.name, "stopped")
+                    monitor.end_run(run.name, "stopped")
                 else:
                     failures.append(Failure(run, message, folder.run(run).path / LOG))
-                    screen.end(run.name, f"failed: {message}")
+                    monitor.end_run(run.name, f"failed: {message}")
         finally:
             workers.kill()
+            monitor.close()
         return failures, stopping.asked
+
+
+class Listeners:
+    """The monitors of runs, which hear the events that the processes of the runs send.
+
+    Messages on data and settings that runs send before their first update are passed on once, not for every run.
+    """
+
+    def __init__(self, monitor: Monitor, known: Iterable[str] = ()) -> None:
+        """Begin without runs; the messages in `known` were said before."""
+        self._monitor, self._known = monitor, set(known)
+        self._runs: dict[PlannedRun, Monitor] = {}
+        self._started: set[PlannedRun] = set()
+
+    def begin(self, run: PlannedRun) -> None:
+        self._runs[run] = self._monitor.begin_run(run.name)
+
+    def hear(self, run: PlannedRun, event: Mapping[str, Any]) -> None:
+        """Pass an event on to the monitor of its run."""
+        monitor, kind = self._runs[run], event["event"]
+        if kind == "start":
+            self._started.add(run)
+            monitor.start(event["step"], event["steps"])
+        elif kind == "advance":
+            monitor.advance(event["step"], event["loss"])
+        elif kind == "evaluate":
+            monitor.evaluate(Evaluation(**event["evaluation"]), event["best"])
+        elif kind == "say" and (run in self._started or event["message"] not in self._known):
+            self._known.add(event["message"])
+            monitor.say(event["message"])
 
 
 def _environment(threads: int | None) -> Mapping[str, str]:

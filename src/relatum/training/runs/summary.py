@@ -1,4 +1,4 @@
-"""Mean and standard deviation of the scores of several runs: `results.json` and the table on screen."""
+"""Mean and standard deviation of the scores of several runs: `results.json`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from relatum.errors import RelatumError, printable
-from relatum.evaluation.ceiling import is_limited_record
+from relatum.errors import RelatumError
 from relatum.evaluation.matching import TASKS
 from relatum.files import read_json
 from relatum.training.folder import resume_command
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 PARTS = ("dev", "test")
 AVERAGES = ("micro", "macro")
 METRICS = ("precision", "recall", "f1")
-TITLES = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
 
 Key = tuple[str, str, str, str]
 """Part, task, average and metric."""
@@ -168,50 +163,3 @@ def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
             place = place.setdefault(name, {})
         place[key[-1]] = value
     return made
-
-
-def show_results(console: Console, record: Mapping[str, Any]) -> None:
-    """Print a row for each run, then mean and standard deviation, in per cent."""
-    from rich import box
-    from rich.table import Table
-
-    average = record["config"]["training"]["selection"]
-    columns = [(part, task) for part in PARTS for task in TASKS if part in record["summary"]]
-    table = Table(title=f"F1 ({average}) of {len(record['runs'])} runs", box=box.SIMPLE_HEAD)
-    table.title_justify, table.title_style = "left", "bold"
-    table.add_column("run")
-    table.add_column("best step" if "dev" in record["summary"] else "last step", justify="right")
-    for part, task in columns:
-        table.add_column(f"{part} {TITLES[task]}", justify="right")
-    for run in record["runs"]:
-        cells = [_per_cent(run[part][task][average]["f1"]) if run[part] else "" for part, task in columns]
-        table.add_row(printable(run["name"]), f"{run['best']['step']:,}", *cells)
-    table.add_section()
-    _add_spread(table, "mean ± std", record["summary"], columns, average)
-    if record["by_seed"] and len(record["by_seed"]["seeds"]) > 1:
-        _add_spread(table, "seeds' means ± std", record["by_seed"]["summary"], columns, average)
-    ceilings = [run.get("ceiling") for run in record["runs"]]  # older runs have none
-    if all(ceilings) and any(is_limited_record(part) for one in ceilings for part in one.values()):
-        best = [Spread.of([one[part][task][average]["f1"] for one in ceilings]).mean for part, task in columns]
-        table.add_row("ceiling", "", *map(_per_cent, best))
-    console.print(table)
-    for run in record["missing"]:
-        console.print(f"{printable(run['name'])}: {run['status']}, without scores", soft_wrap=True)
-
-
-def _add_spread(
-    table: Any, title: str, summary: Mapping[str, Any], columns: Sequence[tuple[str, str]], average: str
-) -> None:
-    spreads = [summary[part][task][average]["f1"] for part, task in columns]
-    table.add_row(
-        title,
-        "",
-        *(
-            _per_cent(spread["mean"]) + ("" if spread["std"] is None else f" ± {_per_cent(spread['std'])}")
-            for spread in spreads
-        ),
-    )
-
-
-def _per_cent(fraction: float) -> str:
-    return f"{100 * fraction:.2f}"

@@ -22,25 +22,23 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
-from rich.console import Console
 
 from relatum.errors import RelatumError
 from relatum.extractor.device import choose_device
+from relatum.monitor import Evaluation, LineMonitor
 from relatum.training.corpus import FoldChoice, load_training_data
 from relatum.training.folder import RunFolder
-from relatum.training.history import Evaluation
 from relatum.training.loop import TrainingStopped, train
-from relatum.training.monitor import TerminalMonitor
 
 _PATIENCE = 60.0
 """Seconds to wait for another process that still uses the folder: a process whose parent was killed ends by itself."""
 
 
-class EventMonitor(TerminalMonitor):
+class EventMonitor(LineMonitor):
     """A monitor that says everything twice: in words, and as events for a program."""
 
-    def __init__(self, console: Console, events: IO[str], device: torch.device) -> None:
-        super().__init__(console)
+    def __init__(self, events: IO[str], device: torch.device) -> None:
+        super().__init__(lambda line: print(line, file=sys.stderr, flush=True))
         self._events, self._device = events, device
 
     def start(self, step: int, steps: int) -> None:
@@ -78,8 +76,7 @@ def main(arguments: list[str]) -> int:
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     threading.Thread(target=_stop_with_parent, daemon=True).start()
-    console = Console(file=sys.stderr, force_terminal=False, highlight=False, markup=False, emoji=False)
-    monitor = EventMonitor(console, events, device)
+    monitor = EventMonitor(events, device)
     try:
         folder = RunFolder(run)
         _wait_until_free(folder)

@@ -28,8 +28,14 @@ def check_document(document: Document) -> None:
             f"an id of at most {_LONGEST_NAME}",
             "id",
         )
+    Field(document.text, None, "text").text(empty=True)
+    _check_entities(document)
+    _check_relations(document)
+    _check_clusters(document)
+
+
+def _check_entities(document: Document) -> None:
     text = document.text
-    Field(text, None, "text").text(empty=True)
     for number, entity in enumerate(document.annotation.entities):
         field = f"entities[{number}]"
         if entity.fragments:
@@ -42,6 +48,9 @@ def check_document(document: Document) -> None:
         if entity.id is not None:
             _check_name(entity.id, f"{field}.id")
         _check_xml(entity.span.of(text), field)
+
+
+def _check_relations(document: Document) -> None:
     for number, relation in enumerate(document.annotation.relations):
         field = f"relations[{number}]"
         _check_name(relation.label, f"{field}.label")
@@ -53,12 +62,15 @@ def check_document(document: Document) -> None:
             )
         if relation.id is not None:
             _check_name(relation.id, f"{field}.id")
+
+
+def _check_clusters(document: Document) -> None:
     known = {entity.span for entity in document.annotation.entities}
     for number, cluster in enumerate(document.clusters):
         for span in cluster:
             if span not in known:
                 raise BadRecord(
-                    f"{shorten(span.of(text))} at characters [{span.start}, {span.end}), which is no entity",
+                    f"{shorten(span.of(document.text))} at characters [{span.start}, {span.end}), which is no entity",
                     "clusters of entities, as ACE has them; make it one, or take it out",
                     f"clusters[{number}]",
                 )

@@ -202,40 +202,51 @@ class _Reading:
         }
 
     def add(self, number: int, line: str) -> None:
+        """Add a line; a bad one is noted."""
+        if is_kept(line, self.with_events):
+            self.kept.append(self._without_event(line))
+            return
         id, tab, data = line.partition("\t")
         try:
-            if is_kept(line, self.with_events):
-                self.kept.append(self._without_event(line))
-            elif not tab:
+            if not tab:
                 raise BadRecord(show(line), "an id, a tab and an annotation")
-            elif id != "*" and not _ID.fullmatch(id):
-                raise BadRecord(show(id), "an id such as T1, R1 or A1")
-            elif any(id in known for known in (self.entities, self.events, self.relations, self.attributes)):
-                raise BadRecord(f"the id {id} again", "ids that differ", id)
-            elif id.startswith("T"):
-                self._add_entity(id, data)
-            else:
-                data, _, rest = data.partition("\t")
-                self.n_rests += bool(rest.strip())
-                if id == "*":
-                    self._add_equivalence(data)
-                elif id.startswith("R"):
-                    self._add_relation(id, data)
-                elif id.startswith("E"):
-                    self._add_event(number, id, data)
-                else:
-                    self._add_attribute(id, data)
+            self._check_id(id)
+            self._add_annotation(number, id, data)
         except BadRecord as bad:
             self.bad[number] = bad
-            # What hangs on a bad line is not bad for that: a stand-in spares the user errors that only follow.
-            stand_in = Entity(Span(0, 1), "?")
-            if id.startswith("T"):
-                self.fits = False
-                self.entities.setdefault(id, stand_in)
-            elif id.startswith("E"):
-                self.events.setdefault(id, _Event(number, stand_in, ()))
-            elif id.startswith("R"):
-                self.relations.setdefault(id, Relation(stand_in, stand_in, "?"))
+            self._add_stand_in(number, id)
+
+    def _check_id(self, id: str) -> None:
+        if id != "*" and not _ID.fullmatch(id):
+            raise BadRecord(show(id), "an id such as T1, R1 or A1")
+        if any(id in known for known in (self.entities, self.events, self.relations, self.attributes)):
+            raise BadRecord(f"the id {id} again", "ids that differ", id)
+
+    def _add_annotation(self, number: int, id: str, data: str) -> None:
+        if id.startswith("T"):
+            self._add_entity(id, data)
+            return
+        data, _, rest = data.partition("\t")
+        self.n_rests += bool(rest.strip())
+        if id == "*":
+            self._add_equivalence(data)
+        elif id.startswith("R"):
+            self._add_relation(id, data)
+        elif id.startswith("E"):
+            self._add_event(number, id, data)
+        else:
+            self._add_attribute(id, data)
+
+    def _add_stand_in(self, number: int, id: str) -> None:
+        """Add something in place of a bad annotation, so that annotations that refer to it are not called bad too."""
+        stand_in = Entity(Span(0, 1), "?")
+        if id.startswith("T"):
+            self.fits = False
+            self.entities.setdefault(id, stand_in)
+        elif id.startswith("E"):
+            self.events.setdefault(id, _Event(number, stand_in, ()))
+        elif id.startswith("R"):
+            self.relations.setdefault(id, Relation(stand_in, stand_in, "?"))
 
     def _add_entity(self, id: str, data: str) -> None:
         place, tab, reference = data.partition("\t")

@@ -1,6 +1,0 @@
-"""The errors of a system as one self-contained HTML page: no other file, no network; it can be read without scripts.
-
-`making.make_page` is the entry point. `loss` computes how wrong a sentence is, `sentences` shows a sentence with gold
-and found side by side, `overview` has the tables above the sentences, and `look` the style and the few lines of script
-that filter the sentences.
-"""

@@ -1,0 +1,1 @@
+"""Introspection of a model: the findings of every layer in a text."""

@@ -1,0 +1,1 @@
+"""The attention of a model, and its agreement with entities and relations."""

@@ -1,0 +1,81 @@
+"""The agreement of attention heads with entities and relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.piping import OnProgress
+from relatum.lab.attention.alignment import PATTERNS, Alignment, AlignmentCounter, make_patterns, nearness
+from relatum.lab.attention.weights import Head, attend, find_heads
+from relatum.types import Example
+
+
+@dataclass(frozen=True, slots=True)
+class HeadScores:
+    """The agreement of each attention head with each pattern over a corpus."""
+
+    heads: tuple[Head, ...]
+    alignments: Mapping[str, Alignment]
+    """The alignment by pattern, with the average precision of each head in the order of `heads`."""
+    nearness: Mapping[str, float]
+    """The average precision, by pattern, of ranking pairs of words by their nearness alone."""
+    n_sentences: int
+    n_pairs: int
+
+    def best(self, pattern: str, of_encoder: bool) -> list[tuple[Head, float]]:
+        """The heads of the network, or of its encoder, the best first."""
+        found = zip(self.heads, self.alignments[pattern].average_precision.tolist(), strict=True)
+        return sorted((one for one in found if one[0].of_encoder == of_encoder), key=lambda one: -one[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as JSON can hold them; a pattern that connects nothing has no average precision."""
+        measured = [name for name, found in self.alignments.items() if found.n_connected]
+        return {
+            "sentences": self.n_sentences,
+            "pairs": self.n_pairs,
+            "patterns": {
+                name: {
+                    "connected": found.n_connected,
+                    "chance": found.chance,
+                    "nearness": self.nearness[name] if found.n_connected else None,
+                }
+                for name, found in self.alignments.items()
+            },
+            "heads": [
+                {
+                    **head.to_dict(),
+                    "average_precision": {
+                        name: round(float(self.alignments[name].average_precision[row]), 6) for name in measured
+                    },
+                }
+                for row, head in enumerate(self.heads)
+            ],
+        }
+
+
+def measure_heads(
+    extractor: Extractor, examples: Sequence[Example], on_progress: OnProgress | None = None
+) -> HeadScores:
+    """Read annotated sentences, and rank all pairs of different words by the weights of each head.
+
+    For a sentence that is read in windows, the pairs of words within each window count.
+    """
+    heads = find_heads(extractor.model)
+    counter, near = AlignmentCounter(len(heads)), AlignmentCounter(1)
+    for one in attend(extractor, [example.sentence for example in examples], on_progress):
+        example = examples[one.sentence]
+        part = slice(one.window.start, one.window.end)
+        whole = make_patterns(example.gold, len(example.sentence))
+        patterns = {name: pattern[part, part] for name, pattern in whole.items()}
+        counter.add(one.weights, patterns)
+        near.add(nearness(one.window.width), patterns)
+    return HeadScores(
+        heads,
+        {name: counter.alignment(name) for name in PATTERNS},
+        {name: float(near.alignment(name).average_precision[0]) for name in PATTERNS},
+        len(examples),
+        counter.n_pairs,
+    )

@@ -1,0 +1,102 @@
+"""Matching of found entities with gold entities, and the kind of error of each match.
+
+Every gold and every found entity is in one match, the first of these that it fits:
+
+1. the same span and type: right;
+2. the same span, another type: a wrong type;
+3. spans that overlap: wrong boundaries. The pairs that share most are matched first (characters of both over characters
+   of either), then pairs of the same type, then pairs that come first in the text;
+4. gold entities that are left are missed, found entities that are left are spurious.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeAlias, TypeVar
+
+from relatum.lab.errors.kinds import EntityMatch
+from relatum.types import Entity, Span
+
+Boundaries: TypeAlias = tuple[Span, tuple[Span, ...]]
+
+_Item = TypeVar("_Item")
+
+
+def match_entities(gold: Iterable[Entity], found: Iterable[Entity]) -> list[EntityMatch]:
+    """Match the entities of one text, in the order of the text; duplicates count once."""
+    wanted, given = sorted(set(gold), key=place), sorted(set(found), key=place)
+    matches = [EntityMatch("right", *pair) for pair in take_pairs(wanted, given, _itself, _itself)]
+    matches += [EntityMatch("type", *pair) for pair in take_pairs(wanted, given, boundaries, boundaries)]
+    for own, its in _take_overlapping(wanted, given):
+        matches.append(EntityMatch("boundary" if own.label == its.label else "boundary_and_type", own, its))
+    matches += [EntityMatch("missed", entity, None) for entity in wanted]
+    matches += [EntityMatch("spurious", None, entity) for entity in given]
+    return sorted(matches, key=_where)
+
+
+def boundaries(entity: Entity) -> Boundaries:
+    return entity.span, entity.fragments
+
+
+def place(entity: Entity) -> tuple[Span, tuple[Span, ...], str]:
+    """Return the key by which entities are sorted."""
+    return entity.span, entity.fragments, entity.label
+
+
+def take_pairs(
+    gold: list[_Item],
+    found: list[_Item],
+    gold_key: Callable[[_Item], Hashable],
+    found_key: Callable[[_Item], Hashable],
+) -> list[tuple[_Item, _Item]]:
+    """Remove items of equal keys from both lists and return them as pairs, the first with the first."""
+    waiting: defaultdict[Hashable, list[_Item]] = defaultdict(list)
+    for item in reversed(found):
+        waiting[found_key(item)].append(item)
+    pairs = [(item, same.pop()) for item in gold if (same := waiting.get(gold_key(item)))]
+    remove_pairs(gold, found, pairs)
+    return pairs
+
+
+def remove_pairs(gold: list[_Item], found: list[_Item], pairs: Iterable[tuple[_Item, _Item]]) -> None:
+    """Remove the items of the pairs from both lists."""
+    owns, others = {own for own, _ in pairs}, {its for _, its in pairs}
+    gold[:] = [item for item in gold if item not in owns]
+    found[:] = [item for item in found if item not in others]
+
+
+def _take_overlapping(gold: list[Entity], found: list[Entity]) -> list[tuple[Entity, Entity]]:
+    candidates = [
+        (-share, own.label != its.label, place(own), place(its), own, its)
+        for own in gold
+        for its in found
+        if (share := _share(own, its))
+    ]
+    pairs: list[tuple[Entity, Entity]] = []
+    taken: tuple[set[Entity], set[Entity]] = set(), set()
+    for *_, own, its in sorted(candidates, key=lambda candidate: candidate[:4]):
+        if own not in taken[0] and its not in taken[1]:
+            taken[0].add(own)
+            taken[1].add(its)
+            pairs.append((own, its))
+    remove_pairs(gold, found, pairs)
+    return pairs
+
+
+def _share(one: Entity, two: Entity) -> float:
+    """Return the number of characters in both entities over the number in either."""
+    if not one.span.overlaps(two.span):
+        return 0.0
+    both = sum(max(0, min(a.end, b.end) - max(a.start, b.start)) for a in one.pieces() for b in two.pieces())
+    return both / (sum(a.width for a in one.pieces()) + sum(b.width for b in two.pieces()) - both)
+
+
+def _itself(entity: Entity) -> Entity:
+    return entity
+
+
+def _where(match: EntityMatch) -> tuple[object, ...]:
+    entity = match.gold or match.found
+    assert entity is not None
+    return place(entity), match.gold is None

@@ -1,0 +1,49 @@
+"""The loss of a model on the gold annotations of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.introspection.overlay import lay_cells, lay_words
+from relatum.models.labels import IGNORED, label_example
+from relatum.types import Example
+
+_LEAST = 1e-12
+"""The lower bound on probabilities, so that every loss is finite."""
+
+
+def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_entities: bool = True) -> list[float]:
+    """Return −log P of the gold tags of each sentence, summed over its words and the cells of its table, unweighted.
+
+    Without entities, which may be given to the model, only the cells are summed.
+
+    Sentences are read as `Extractor.predict` reads them, in windows if they are long. Entities and relations of types
+    that the model does not know count as not annotated. An ensemble is an error: it has no single distribution.
+    """
+    model = extractor.model
+    losses = [0.0] * len(examples)
+    for number, readings in extractor.read_layers([example.sentence for example in examples]):
+        example = examples[number]
+        labels = label_example(replace(example, gold=model.schema.restrict(example.gold)), model)
+        windows = [reading.window for reading in readings]
+        last = [reading.layers[-1] for reading in readings]
+        if with_entities:
+            of_words = lay_words(windows, [one.of_words for one in last], len(example.sentence))
+            losses[number] = _loss(of_words, labels.entity_tags)
+        cells = [one.of_cells for one in last if one.of_cells is not None]
+        if cells:
+            losses[number] += _loss(lay_cells(windows, cells, len(example.sentence)), labels.relation_tags)
+    return losses
+
+
+def _loss(probabilities: NDArray[np.float64], tags: Tensor) -> float:
+    wanted = tags.numpy()
+    counts = wanted != IGNORED
+    chosen = np.take_along_axis(probabilities, np.where(counts, wanted, 0)[..., None], -1)[..., 0]
+    return float(-np.log(np.maximum(chosen[counts], _LEAST)).sum())

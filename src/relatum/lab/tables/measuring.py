@@ -1,0 +1,95 @@
+"""The scores of runs that are complete: as they were written, and with the gold entities given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from relatum.config import TextConfig
+from relatum.data.atomic import replacing_file
+from relatum.errors import RelatumError
+from relatum.files import read_json
+from relatum.lab.tables.planning import PlannedRow
+from relatum.lab.tables.table import Column
+from relatum.training.folder import RunFolder
+from relatum.training.runs.plan import PlannedRun
+from relatum.training.runs.summary import read_result
+
+GOLD_SCORES = "gold-entities.json"
+"""The file in the folder of a run that has its scores with the gold entities given."""
+
+
+def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
+    """Return the value of a run for a column: an F1 between 0 and 1, or a count; None if the run does not have it."""
+    folder = row.folder.run(run)
+    result = read_result(folder.result)
+    if column.task is None:
+        found: float | None = result.get("n_parameters")
+        return found
+    scores: dict[str, Any] = result
+    if column.gold_entities and result["config"]["evaluation"]["entities"] != "gold":
+        path = folder.path / GOLD_SCORES
+        if not path.exists():
+            return None
+        scores = _read(path)
+    if scores.get(part) is None:
+        return None
+    return float(scores[part][column.task][row.chosen.row.average]["f1"])
+
+
+def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
+    """Return the best F1 that the tagging of a run allows for a column; None if the run does not say."""
+    best = (read_result(row.folder.run(run).result).get("ceiling") or {}).get(part)
+    if column.task is None or best is None or not best[column.task]["micro"]["support"]:
+        return None
+    return float(best[column.task][row.chosen.row.average]["f1"])
+
+
+def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
+    """True if the row has this column and it needs gold entities, while the row's runs had to find their entities."""
+    wanted = column.gold_entities and column.key in row.chosen.row.published
+    return wanted and row.plan.config.evaluation.entities != "gold"
+
+
+def write_gold_scores(folder: RunFolder, scores: dict[str, Any]) -> None:
+    with replacing_file(folder.path / GOLD_SCORES) as draft:
+        draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | None = None) -> dict[str, Any]:
+    """Score the model of a run with the gold entities given, on dev, and on test if the run had it.
+
+    `text` are the text settings with which the user has planned the run.
+    """
+    from relatum.evaluation.metrics import evaluate, usable_macro
+    from relatum.extractor.extractor import Extractor
+    from relatum.training.corpus import FoldChoice, load_training_data
+
+    record = folder.read(text.functions().values())
+    fold = None if record.fold is None else FoldChoice.parse(record.fold)
+    data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
+    extractor = Extractor.from_pretrained(str(folder.model), device, "fp32", None, None, **text.functions())
+    scores: dict[str, Any] = {}
+    for part in ("dev", "test"):
+        examples = data.parts[part]
+        if not examples:
+            continue
+        given = [example.gold.entities for example in examples]
+        found = extractor.predict([example.sentence for example in examples], given)
+        pairs = [(example.full_gold, one.found) for example, one in zip(examples, found, strict=True)]
+        macro_over = usable_macro(
+            record.config.evaluation.macro_over, extractor.model.schema, (gold for gold, _ in pairs)
+        )
+        scores[part] = evaluate(pairs, extractor.model.schema, macro_over, gold_entities=True).to_dict()
+    return scores
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path)
+        if not isinstance(found, dict):
+            raise RelatumError(f"{path}: found {type(found).__name__}, expected scores")
+    except RelatumError as error:
+        raise RelatumError(f"{error}; remove the file, and make the table again") from None
+    return found

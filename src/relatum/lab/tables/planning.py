@@ -1,0 +1,202 @@
+"""The plan of a table: the runs that it needs, and which of them are there.
+
+    table-3-….json, .md, .csv    tables
+    folds/                       folds that were made here
+    runs/NAME-HASH/              the runs of one setting, as `training.runs` describes them
+
+The hash covers all settings but the seed, and the data. So rows that are the same in several tables share their runs,
+more runs can be asked for later, and a run is never taken for one with other settings or data.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from relatum.config import Config
+from relatum.data.atomic import replacing_file
+from relatum.data.corpus import open_corpus
+from relatum.data.partition import Fold
+from relatum.errors import RelatumError
+from relatum.files import read_json
+from relatum.lab.tables.corpora import CORPORA, Located
+from relatum.lab.tables.identity import as_older, settings_hash, settings_record
+from relatum.lab.tables.selection import Chosen, Request
+from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
+from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
+from relatum.training.setup import with_absolute_paths
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """A row with its runs, in the order of their seeds and then folds."""
+
+    chosen: Chosen
+    folder: RunsFolder
+    plan: Plan
+    wanted: tuple[PlannedRun, ...]
+    """The runs of the plan that this table asks for."""
+
+    @property
+    def complete(self) -> list[PlannedRun]:
+        return [run for run in self.wanted if self.folder.run(run).result.exists()]
+
+    def command(self, out: Path | None = None) -> str:
+        """Return the command that makes these runs by hand, in the folder `out` or else in the row's own folder."""
+        assert self.chosen.settings is not None
+        assert self.chosen.data is not None
+        words = [self.plan.data, "--out", str(out or self.folder.path), *self.chosen.settings.arguments()]
+        folds = [] if self.plan.folds is None else ["--folds", self.plan.folds]
+        return shlex.join(["relatum", "train", *words, "--runs", str(len({r.seed for r in self.wanted})), *folds])
+
+
+class Planner:
+    """A planner of rows in one folder, which reads data that rows share once."""
+
+    def __init__(self, out: Path, request: Request, device: str) -> None:
+        """Use only the runs, folds and parts of the request: tables that have these in common share a planner."""
+        self._out, self._request, self._device = out.absolute(), request, device
+        self._folders: dict[str, Path] = {}
+        self._known: dict[Path, dict[str, Any]] | None = None
+        self._prints: dict[tuple[object, ...], str] = {}
+        self._folds: dict[tuple[Path, Path], list[Fold]] = {}
+
+    def plan(self, chosen: Chosen) -> PlannedRow:
+        """Plan the runs of a row that has settings and data. Nothing is written but folds that have to be made."""
+        settings, data = chosen.settings, chosen.data
+        assert settings is not None
+        assert data is not None
+        config, request = settings.config, self._request
+        if data.folds is None and chosen.corpus.name in CORPORA:
+            _check_parts(data, chosen.corpus.name, request.with_test)
+        lists = self._lists(data, chosen.corpus.name)
+        n_folds = 0 if lists is None else len(self._read_folds(lists, data.path))
+        folds = [*range(1, n_folds + 1)][: request.n_folds] or [None]
+        first = with_seed(config, 0)
+        folder = RunsFolder(self._folder(chosen, self._fingerprint(data, first, lists, folds[0])))
+        seeds = range(config.training.seed, config.training.seed + request.n_runs)
+        wanted = tuple(
+            PlannedRun(
+                f"seed-{seed}" if fold is None else f"fold-{fold}/seed-{seed}",
+                seed,
+                fold,
+                self._fingerprint(data, with_seed(config, seed), lists, fold),
+            )
+            for seed in seeds
+            for fold in folds
+        )
+        before = folder.read_runs() if folder.plan.exists() else ()
+        plan = Plan(
+            config=with_absolute_paths(config),
+            data=str(data.path.absolute()),
+            format=None,
+            folds=None if lists is None else str(lists),
+            one_fold=None,
+            device=self._device,
+            n_jobs=1,
+            by_memory=False,
+            threads=None,
+            command="",
+            arguments=tuple(settings.arguments()),
+            runs=(*before, *(run for run in wanted if run not in before)),
+            remarks=(),
+            with_test=request.with_test,
+        )
+        row = PlannedRow(chosen, folder, plan, wanted)
+        return replace(row, plan=replace(plan, command=row.command()))
+
+    def _folder(self, chosen: Chosen, fingerprint: str) -> Path:
+        """Return the folder of runs with these settings and data: one on disk, one planned for another row, or new."""
+        assert chosen.settings is not None
+        record = settings_record(chosen.settings.config)
+        key = settings_hash(record, fingerprint, self._request.with_test)
+        if key in self._folders:
+            return self._folders[key]
+        runs = self._out / "runs"
+        made = [path for path in runs.glob(f"*-{key}") if path.is_dir()] or self._older(record, fingerprint)
+        names = [name.removeprefix("ablations/").replace("/", "-") for name in chosen.row.configs or ()] or ["default"]
+        self._folders[key] = made[0] if made else runs / "-".join([chosen.corpus.name, *names, key])
+        return self._folders[key]
+
+    def _older(self, record: Mapping[str, Any], fingerprint: str) -> list[Path]:
+        """Return the folders of the same runs that were begun when relatum had other settings than today."""
+        if self._known is None:
+            plans = sorted((self._out / "runs").glob("*/runs.json"))
+            known = {path.parent: stored_settings(path) for path in plans}
+            self._known = {path: settings for path, settings in known.items() if settings is not None}
+        older = [as_older(record, settings) for settings in self._known.values()]
+        keys = {settings_hash(one, fingerprint, self._request.with_test) for one in older if one != record}
+        return [path for path in self._known if path.name.rpartition("-")[2] in keys]
+
+    def _lists(self, data: Located, name: str) -> Path | None:
+        """Return the file of folds, and make it if there is none; None if the corpus is not divided into folds."""
+        if not isinstance(data.folds, int):
+            return None if data.folds is None else data.folds.absolute()
+        path = self._out / "folds" / f"{name}-{data.folds}.json"
+        if not path.exists():
+            folds = make_fold_lists(data.path, data.folds, seed=0)
+            with replacing_file(path) as draft:
+                draft.write_text(json.dumps([fold.parts() for fold in folds]) + "\n", encoding="utf-8")
+        return path
+
+    def _read_folds(self, lists: Path, data: Path) -> list[Fold]:
+        if (lists, data) not in self._folds:
+            self._folds[lists, data] = load_fold_lists(lists, data)
+        return self._folds[lists, data]
+
+    def _fingerprint(self, data: Located, config: Config, lists: Path | None, fold: int | None) -> str:
+        """Return the fingerprint of a run's data; only without a dev part does the seed decide what is held out."""
+        has_own_dev = (
+            has_dev(data.path) if lists is None else all(one.dev for one in self._read_folds(lists, data.path))
+        )
+        seed = None if has_own_dev else config.training.seed
+        settings = config.data.model_dump_json(), config.text.model_dump_json(), config.training.dev
+        key = (data.path, lists, fold, seed, *settings)
+        if key not in self._prints:
+            choice = None if lists is None or fold is None else FoldChoice(lists, fold)
+            loaded = load_training_data(data.path, config, None, choice, with_test=self._request.with_test)
+            self._prints[key] = loaded.fingerprint()
+        return self._prints[key]
+
+
+def write_plans(rows: Sequence[PlannedRow]) -> None:
+    """Write the plans of rows that have new runs; a plan on disk keeps the settings that its folder's hash is of."""
+    for row in rows:
+        values = row.plan.to_dict()
+        if row.folder.plan.exists():
+            if row.folder.read_runs() == row.plan.runs:
+                continue
+            values["config"] = as_older(values["config"], stored_settings(row.folder.plan) or {})
+        with replacing_file(row.folder.plan) as draft:
+            draft.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def stored_settings(path: Path) -> dict[str, Any] | None:
+    """Return the settings of a plan as they were written, by whatever version; None if there are none to read."""
+    try:
+        plan = read_json(path)
+    except RelatumError:
+        return None
+    found = plan.get("config") if isinstance(plan, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _check_parts(data: Located, name: str, with_test: bool) -> None:
+    """Refuse a published corpus that is not divided: parts held out by chance are not the parts that others use."""
+    names = {part.name for part in open_corpus(data.path).parts}
+    if "train" not in names or (with_test and "test" not in names):
+        raise RelatumError(
+            f"{data.shown}: found {', '.join(sorted(names))}; expected the parts train, dev and test. Give "
+            f"the published lists of its documents by --lists {name}=PATH, or put them into it as a folder named lists"
+        )
+
+
+@cache
+def has_dev(path: Path) -> bool:
+    names = {part.name for part in open_corpus(path).parts}
+    return len(names) > 1 and bool(names & {"dev", "valid"})

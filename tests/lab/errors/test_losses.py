@@ -1,0 +1,57 @@
+"""The loss of a model on sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from relatum.extractor.extractor import Extractor
+from relatum.lab.errors.losses import sentence_losses
+from relatum.models.labels import make_labels
+from relatum.models.losses import joint_loss
+from relatum.training.corpus import load_part
+from relatum.types import Annotation, Example
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Extractor:
+    torch.set_num_threads(1)
+    return Extractor.from_pretrained("news", "cpu")
+
+
+@pytest.fixture(scope="module")
+def examples(extractor: Extractor, examples_folder: Path) -> list[Example]:
+    return load_part(examples_folder / "news", "dev", extractor.model.config)[0][:8]
+
+
+def test_losses_are_those_that_training_would_have(extractor: Extractor, examples: list[Example]) -> None:
+    model = extractor.model
+    model.network.eval()
+    settings = model.config.training.model_copy(update={"loss": "sum"})
+    losses = sentence_losses(extractor, examples)
+    of_cells = sentence_losses(extractor, examples, with_entities=False)
+    for example, whole, cells in zip(examples, losses, of_cells, strict=True):
+        with torch.inference_mode():
+            outputs = model.network(model.inputs([example.sentence.words]))
+            wanted = joint_loss(outputs, make_labels([example], model), settings)
+        assert whole == pytest.approx(float(wanted.entity + wanted.relation), rel=1e-4, abs=1e-4)
+        assert cells == pytest.approx(float(wanted.relation), rel=1e-4, abs=1e-4)
+
+
+def test_unknown_types_count_as_not_annotated(extractor: Extractor, examples: list[Example]) -> None:
+    example = next(one for one in examples if one.gold.relations)
+    other = tuple(replace(entity, label="Unknown") for entity in example.gold.entities)
+    unknown = replace(example, gold=Annotation(other, ()))
+    empty = replace(example, gold=Annotation())
+    assert sentence_losses(extractor, [unknown]) == sentence_losses(extractor, [empty])
+    assert sentence_losses(extractor, [empty]) != sentence_losses(extractor, [example])
+
+
+def test_long_sentences_have_one_loss_from_their_windows(examples: list[Example]) -> None:
+    short = Extractor.from_pretrained("news", "cpu", max_cells=64)
+    losses = sentence_losses(short, examples)
+    assert len(losses) == len(examples)
+    assert all(0 < loss < 1e6 for loss in losses)
