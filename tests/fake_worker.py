@@ -71,12 +71,19 @@ result = {
     "device": "fake",
     "seconds": 1.0,
     "seed": seed,
-    "data": {"path": record["data"], "fold": record["fold"], "sha256": record["fingerprint"]},
+    "data": {
+        "path": record["data"],
+        "fold": record["fold"],
+        "sha256": record["fingerprint"],
+        "parts": {},
+        "remarks": [],
+    },
     "n_parameters": 1_234_567,
     "best": {"step": 4, "score": f1},
     "dev": scores(f1),
     "test": scores(f1 / 2) if record["with_test"] else None,
     "config": record["config"],
+    "history": [evaluation],
 }
 (run / "result.json").write_text(json.dumps(result))
 with (run / "times.txt").open("a") as times:

@@ -38,17 +38,6 @@ STILL_ASKING = {
 """Modules that ask for a class of encoder; take a module out once it does not."""
 FOREIGN_RECORDS = {"encoders/elmo.py", "web/reference.py"}
 """Modules that read files whose layout others have made."""
-STILL_NESTED = {
-    "cli/runs.py",
-    "cli/train.py",
-    "evaluation/ceiling.py",
-    "lab/comparison.py",
-    "lab/tables/measuring.py",
-    "monitor.py",
-    "training/reports/page.py",
-    "training/runs/summary.py",
-}
-"""Modules that read nested records; take a module out once it does not."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -132,6 +121,6 @@ def test_records_are_objects_and_not_nested_dicts() -> None:
     found = []
     for name, _, tree in modules():
         chains = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and is_text_key(node)]
-        if name not in FOREIGN_RECORDS | STILL_NESTED:
+        if name not in FOREIGN_RECORDS:
             found += [f"{name}:{node.lineno}" for node in chains if is_text_key(node.value)]
     assert not found, 'use a dataclass instead of record["…"]["…"]:\n' + "\n".join(found)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from relatum.errors import printable
 from relatum.kernels.waiting import BusyWatch
+from relatum.scores import Scores
 
 T = TypeVar("T")
 TASKS = (("NER", "entities"), ("RE", "relations"), ("RE+", "relations_strict"))
@@ -26,18 +27,26 @@ class Evaluation:
     learning_rate: float
     score: float
     seconds: float
-    dev: Mapping[str, Any]
-    """The scores on dev, as `Scores.to_dict` has them; empty if there is no dev part."""
+    dev: Scores | None
+    """The scores on dev; None if there is no dev part."""
 
     def f1(self, task: str) -> float:
-        """The micro F1 of a task: entities, relations or relations_strict."""
-        return float(self.dev[task]["micro"]["f1"])
+        """Return the micro F1 on dev of a task: entities, relations or relations_strict; 0 if there is no dev part."""
+        return 0.0 if self.dev is None else self.dev.task(task).micro.f1
 
     def describe(self) -> str:
         """Return the micro F1 of all tasks in per cent; empty if there is no dev part."""
-        if not self.dev:
+        if self.dev is None:
             return ""
         return "dev " + "  ".join(f"{title} {100 * self.f1(task):.2f}" for title, task in TASKS)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return values | {"dev": {} if self.dev is None else self.dev.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
+        return cls(**{**values, "dev": Scores.from_dict(values["dev"]) if values["dev"] else None})
 
 
 class Monitor:

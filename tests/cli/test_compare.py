@@ -17,7 +17,10 @@ from relatum.evaluation.metrics import evaluate
 from relatum.evaluation.significance import compare
 from relatum.schema import infer_schema
 from relatum.training.reports.predictions import write_predictions
+from relatum.training.result import DataSummary
 from relatum.types import Annotation, Entity, Example, Prediction, Relation, Sentence, Span
+
+from ..small_results import make_result
 
 WORDS = ("Ada", "Lind", "left", "Oslo")
 PERSON, PLACE = Entity(Span(0, 2), "Peop"), Entity(Span(3, 4), "Loc")
@@ -41,10 +44,10 @@ def make_run(path: Path, n_right: int, seed: int = 0, sha256: str = "data", *set
         write_predictions(path / "predictions", part, EXAMPLES, predictions)
     (path / "model").mkdir()
     (path / "model" / "schema.json").write_text(json.dumps(SCHEMA.to_dict()))
-    scores = evaluate([(GOLD, one.found) for one in predictions], SCHEMA).to_dict()
-    config = load_config(None, settings).to_dict()
-    record = {"seed": seed, "data": {"path": "news", "sha256": sha256}, "config": config}
-    (path / "result.json").write_text(json.dumps({**record, "dev": scores, "test": scores}))
+    scores = evaluate([(GOLD, one.found) for one in predictions], SCHEMA)
+    data = DataSummary("news", None, sha256, {}, ())
+    result = make_result(seed=seed, data=data, config=load_config(None, settings), dev=scores, test=scores)
+    (path / "result.json").write_text(json.dumps(result.to_dict()))
     (path / "run.json").write_text("{}")
     return path
 

@@ -9,14 +9,15 @@ from rich.console import Console
 
 from relatum.cli import runs_screen
 from relatum.cli.runs_screen import RunsScreen
-from relatum.evaluation.matching import TASKS
+from relatum.monitor import Evaluation
 from relatum.training.runs.parallel import Listeners
 from relatum.training.runs.plan import PlannedRun
 
+from ..small_results import make_scores
+
 
 def evaluation(step: int, f1: float) -> dict[str, object]:
-    dev = {task: {"micro": {"f1": f1}} for task in TASKS}
-    return {"step": step, "loss": 3.25, "learning_rate": 0.1, "score": f1, "seconds": 2.0, "dev": dev}
+    return Evaluation(step, 3.25, 0.1, f1, 2.0, make_scores(f1)).to_dict()
 
 
 def drive(screen: RunsScreen, known: tuple[str, ...] = ()) -> None:

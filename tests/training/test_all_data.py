@@ -17,8 +17,10 @@ from relatum.models.checkpoint import load_model
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.defaults import Machine, settle
 from relatum.training.folder import RunRecord
-from relatum.training.loop import RunResult, TrainingStopped, score, train
+from relatum.training.loop import TrainingStopped, score, train
 from relatum.training.reports.predictions import read_predictions
+from relatum.training.result import BestModel
+from relatum.training.run import Run
 from relatum.training.runs.parallel import complete_runs
 from relatum.training.runs.plan import RunsFolder, start_runs
 
@@ -31,7 +33,7 @@ Tiny = Callable[..., Config]
 
 
 @pytest.fixture
-def result(start: Start, tiny: Tiny, tmp_path: Path, silent: Silent) -> RunResult:
+def run(start: Start, tiny: Tiny, tmp_path: Path, silent: Silent) -> Run:
     data, record = start(tiny(ALL))
     return train(data, record, tmp_path / "run", device=CPU, monitor=silent)
 
@@ -75,43 +77,39 @@ def test_types_of_dev_are_learned_and_not_remarked_on(small_corpus: Path, tmp_pa
     assert not any("not in train" in remark for remark in joined.remarks)
 
 
-def test_last_weights_are_kept_and_test_is_scored(result: RunResult, start: Start, tiny: Tiny, silent: Silent) -> None:
+def test_last_weights_are_kept_and_test_is_scored(run: Run, start: Start, tiny: Tiny, silent: Silent) -> None:
     data, _ = start(tiny())
-    assert result.dev is None
-    assert result.record["dev"] is None
-    assert result.record["best"] == {"step": 12, "score": 0.0}
-    assert result.record["data"]["parts"]["dev"]["sentences"] == 0
-    assert [(one.step, one.dev) for one, _ in silent.evaluations] == [(4, {}), (8, {}), (12, {})]
-    assert result.test == score(load_model(result.model, CPU), data.test)
+    assert run.dev is None
+    assert run.result.best == BestModel(12, 0.0)
+    assert run.result.data.parts["dev"].sentences == 0
+    assert [(one.step, one.dev) for one, _ in silent.evaluations] == [(4, None), (8, None), (12, None)]
+    assert run.test == score(load_model(run.model, CPU), data.test)
 
 
-def test_scores_are_not_calibrated_and_the_card_says_what_was_done(result: RunResult) -> None:
-    assert load_model(result.model, CPU).calibration is None
-    assert result.record["confidence"]["calibration"] is None
-    assert list(result.record["confidence"]["parts"]) == ["test"]
-    card = (result.model / "README.md").read_text()
+def test_scores_are_not_calibrated_and_the_card_says_what_was_done(run: Run) -> None:
+    assert load_model(run.model, CPU).calibration is None
+    assert run.result.confidence.calibration is None
+    assert list(run.result.confidence.after) == ["test"]
+    card = (run.model / "README.md").read_text()
     assert "12 of 12, the last ones; the dev part was trained on, too" in card
     assert "Scores are not calibrated: no annotated text was left to fit them on." in card
     assert "| test | entities |" in card
     assert "| dev |" not in card
 
 
-def test_reports_have_no_dev(result: RunResult) -> None:
-    run = result.model.parent
-    assert "model: after step 12, the last" in (run / "summary.txt").read_text()
-    page = (run / "report.html").read_text()
+def test_reports_have_no_dev(run: Run) -> None:
+    folder = run.folder
+    assert "model: after step 12, the last" in (folder / "summary.txt").read_text()
+    page = (folder / "report.html").read_text()
     assert page.count("<figure") == 1
     assert "F1 on dev" not in page
-    assert (run / "curves.png").stat().st_size > 0
-    assert sorted(path.name for path in (run / "predictions").iterdir()) == ["test-gold.jsonl", "test.jsonl"]
-    assert (
-        len(read_predictions(run / "predictions", "test").documents)
-        == result.record["data"]["parts"]["test"]["sentences"]
-    )
+    assert (folder / "curves.png").stat().st_size > 0
+    assert sorted(path.name for path in (folder / "predictions").iterdir()) == ["test-gold.jsonl", "test.jsonl"]
+    assert len(read_predictions(folder / "predictions", "test").documents) == run.result.data.parts["test"].sentences
 
 
 def test_run_that_was_stopped_goes_on_with_the_same_data(
-    start: Start, tiny: Tiny, tmp_path: Path, result: RunResult, silent: Silent
+    start: Start, tiny: Tiny, tmp_path: Path, run: Run, silent: Silent
 ) -> None:
     data, record = start(tiny(ALL))
     stopper = Silent()
@@ -124,7 +122,7 @@ def test_run_that_was_stopped_goes_on_with_the_same_data(
     with pytest.raises((KeyboardInterrupt, TrainingStopped)):
         train(data, record, tmp_path / "stopped", device=CPU, monitor=stopper)
     again = train(data, record, tmp_path / "stopped", device=CPU, monitor=silent, resume=True)
-    assert (again.model / "model.safetensors").read_bytes() == (result.model / "model.safetensors").read_bytes()
+    assert (again.model / "model.safetensors").read_bytes() == (run.model / "model.safetensors").read_bytes()
 
 
 def test_several_runs_have_a_summary_of_test_alone(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
@@ -134,7 +132,7 @@ def test_several_runs_have_a_summary_of_test_alone(small_corpus: Path, tiny: Tin
         record = folder.run(run).read()
         data = load_training_data(small_corpus, record.config)
         train(data, record, folder.run(run).path, device=CPU, monitor=Silent(), resume=True)
-    results = complete_runs(folder.path)
+    results = complete_runs(folder.path).to_dict()
     assert results == json.loads(folder.results.read_text())
     assert [run["dev"] for run in results["runs"]] == [None, None]
     assert list(results["summary"]) == ["test"]

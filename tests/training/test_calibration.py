@@ -106,6 +106,6 @@ def test_given_entities_are_not_calibrated(
     start: Callable[[Config], tuple[TrainingData, RunRecord]], tiny: Callable[..., Config], tmp_path: Path
 ) -> None:
     data, record = start(tiny("evaluation.entities=gold"))
-    found = train(data, record, tmp_path / "run", device=CPU, monitor=Silent()).record["confidence"]
+    found = train(data, record, tmp_path / "run", device=CPU, monitor=Silent()).result.to_dict()["confidence"]
     assert found["calibration"]["entities"] == {"temperature": 1.0, "bias": 0.0}
     assert found["parts"]["dev"]["after"]["entities"]["ece"] is None

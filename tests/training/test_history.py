@@ -22,7 +22,7 @@ from relatum.training.history import Progress
 def test_best_evaluation_is_the_first_of_the_highest_once_anything_is_found(
     scores: list[float], best: int | None, since: int
 ) -> None:
-    progress = Progress(evaluations=[Evaluation(step, 0, 0, one, 0, {}) for step, one in enumerate(scores, 1)])
+    progress = Progress(evaluations=[Evaluation(step, 0, 0, one, 0, None) for step, one in enumerate(scores, 1)])
     assert (progress.best.step if progress.best else None) == best
     assert progress.n_since_best == since
 

@@ -23,8 +23,9 @@ from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
-from relatum.training.loop import RunResult, TrainingStopped, score, train
+from relatum.training.loop import TrainingStopped, score, train
 from relatum.training.parts import BatchUpdates
+from relatum.training.run import Run
 from relatum.types import Annotation
 
 from .conftest import TINY, Silent
@@ -54,7 +55,7 @@ def assert_same_run(one: Path, two: Path) -> None:
     assert histories[0] == histories[1]
 
 
-def run_once(start: Start, config: Config, path: Path, monitor: Monitor | None = None) -> RunResult:
+def run_once(start: Start, config: Config, path: Path, monitor: Monitor | None = None) -> Run:
     data, record = start(config)
     return train(data, record, path, device=CPU, monitor=monitor or Silent())
 
@@ -84,7 +85,7 @@ def test_run_leaves_a_model_a_log_and_a_result(start: Start, tiny: Tiny, tmp_pat
         "summary.txt",
     }
     record = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert record == json.loads(json.dumps(result.record))
+    assert record == json.loads(json.dumps(result.result.to_dict()))
     assert [evaluation["step"] for evaluation in record["history"]] == [4, 8, 12]
     assert [evaluation.step for evaluation, _ in silent.evaluations] == [4, 8, 12]
     best = max(record["history"], key=lambda one: (one["score"], 0 if one["score"] else one["step"]))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -11,7 +10,10 @@ from rich.console import Console
 from relatum.cli.monitor import TerminalMonitor
 from relatum.kernels import waiting
 from relatum.monitor import Evaluation
+from relatum.scores import Scores
 from relatum.training.monitor import Log
+
+from ..small_results import make_task
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +23,7 @@ def _quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def evaluation(step: int, f1: float = 0.5) -> Evaluation:
-    tasks = {"entities": f1, "relations": f1 / 2, "relations_strict": f1 / 4}
-    dev: dict[str, Any] = {task: {"micro": {"f1": value}} for task, value in tasks.items()}
+    dev = Scores(make_task(f1), make_task(f1 / 2), make_task(f1 / 4))
     return Evaluation(step, 12.5, 1e-3, f1, 3.0, dev)
 
 

@@ -15,8 +15,9 @@ import torch
 from relatum.config import load_config
 from relatum.training.corpus import load_training_data
 from relatum.training.folder import RunRecord
-from relatum.training.loop import RunResult, train
+from relatum.training.loop import train
 from relatum.training.monitor import Monitors
+from relatum.training.run import Run
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed"),
@@ -36,14 +37,14 @@ SETTINGS = (
 )
 
 
-def run(path: Path) -> tuple[RunResult, list[str]]:
+def run(path: Path) -> tuple[Run, list[str]]:
     data_path = Path(__file__).parents[2] / "examples" / "news"
     config = load_config(None, SETTINGS)
     data = load_training_data(data_path, config)
     record = RunRecord(config, str(data_path), None, None, "cuda", "", data.fingerprint())
     monitor = Monitors()
     result = train(data, record, path, device=torch.device("cuda"), monitor=monitor)
-    return result, result.record["messages"]
+    return result, list(result.result.messages)
 
 
 @pytest.mark.parametrize("share", [0.8, 0.35])
@@ -63,6 +64,6 @@ def test_run_completes_with_less_memory_than_its_batches_take(tmp_path: Path, sh
     told = [said for said in messages if "memory" in said]
     print(*told, sep="\n")
     assert told
-    losses = [[one["loss"] for one in result.record["history"]] for result in (whole, short)]
+    losses = [[one.loss for one in result.result.history] for result in (whole, short)]
     print(losses)
     assert losses[1] == pytest.approx(losses[0], rel=2e-3)  # TF32 has ten bits

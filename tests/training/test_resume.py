@@ -227,9 +227,9 @@ def test_patience_ends_a_run_early(start: Start, tiny: Tiny, tmp_path: Path, mon
     assert monitor.said[-1] == (
         "none of the last 2 evaluations was better than the best (training.patience): the run ends after step 16 of 40"
     )
-    assert result.record["best"]["step"] == 8
-    assert result.record["steps"] == 16
-    assert result.record["stopped_early"] is True
+    assert result.result.best.step == 8
+    assert result.result.steps == 16
+    assert result.result.stopped_early is True
     assert "16 of 40 (stopped early)" in (tmp_path / "run" / "summary.txt").read_text()
 
 
@@ -257,8 +257,8 @@ def test_patience_counts_on_after_a_stop(
     last = Silent()
     result = train(data, record, tmp_path / "run", device=CPU, monitor=last, resume=True)
     assert not last.evaluations
-    assert (result.record["steps"], result.record["best"]["step"]) == (12, 4)
-    assert sum("training.patience" in said for said in result.record["messages"]) == 1
+    assert (result.result.steps, result.result.best.step) == (12, 4)
+    assert sum("training.patience" in said for said in result.result.messages) == 1
 
 
 def test_run_without_a_better_score_at_its_last_update_is_not_early(
@@ -268,5 +268,5 @@ def test_run_without_a_better_score_at_its_last_update_is_not_early(
     monkeypatch.setattr(loop, "selection_score", lambda *_: next(scores))
     data, record = start(tiny("training.patience=2"))
     result = train(data, record, tmp_path / "run", device=CPU, monitor=Silent())
-    assert result.record["stopped_early"] is False
-    assert not any("training.patience" in said for said in result.record["messages"])
+    assert result.result.stopped_early is False
+    assert not any("training.patience" in said for said in result.result.messages)

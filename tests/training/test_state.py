@@ -17,6 +17,8 @@ from relatum.training.sampler import Sampler
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.types import Annotation, Entity, Relation, Span
 
+from ..small_results import make_scores
+
 CONFIG = TrainingConfig(batch_size=2, warmup_steps=5)
 LENGTHS = [3, 5, 2, 7, 4]
 
@@ -117,8 +119,9 @@ def test_state_of_another_network_is_refused() -> None:
 
 
 def test_progress_comes_back_and_knows_its_best() -> None:
-    scores = {task: {"micro": {"f1": 0.5}} for task in ("entities", "relations", "relations_strict")}
-    made = [Evaluation(step, 1.0, 1e-3, score, 2.0, scores) for step, score in ((5, 0.2), (10, 0.7), (15, 0.7))]
+    made = [
+        Evaluation(step, 1.0, 1e-3, score, 2.0, make_scores(0.5)) for step, score in ((5, 0.2), (10, 0.7), (15, 0.7))
+    ]
     progress = Progress(17, 3.5, 0.25, 2, evaluations=made)
     assert Progress.from_dict(progress.to_dict()) == progress
     assert progress.best == made[1]

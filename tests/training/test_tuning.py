@@ -25,8 +25,9 @@ from relatum.training.batches import Batches, cut_long
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
-from relatum.training.loop import RunResult, TrainingStopped, score, train
+from relatum.training.loop import TrainingStopped, score, train
 from relatum.training.optimisation import Optimiser
+from relatum.training.run import Run
 from relatum.training.setup import learned_parts, make_model
 
 from .conftest import Silent
@@ -67,7 +68,7 @@ def tuned(tiny: Callable[..., Config], tiny_bert: Path) -> Settings:
     return settings
 
 
-def run(start: Start, config: Config, path: Path) -> RunResult:
+def run(start: Start, config: Config, path: Path) -> Run:
     data, record = start(config)
     return train(data, record, path, device=CPU, monitor=Silent())
 
@@ -256,7 +257,7 @@ def test_learned_mixing_of_a_frozen_encoder_is_learned_and_saved(start: Start, t
     assert weights["embedder.mixing.scale"].item() != 1
     data, _ = start(tuned())
     assert score(load_model(result.model), data.dev) == result.dev
-    assert result.record["n_parameters"] == sum(value.numel() for value in weights.values())
+    assert result.result.n_parameters == sum(value.numel() for value in weights.values())
 
 
 def test_frozen_encoder_is_part_of_no_checkpoint(start: Start, tuned: Settings, tmp_path: Path) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from relatum.cli.train import Call
     from relatum.config import Config
     from relatum.training.corpus import FoldChoice
+    from relatum.training.runs.summary import Key, Runs, Spread
 
 Jobs = int | Literal["auto"] | None
 
@@ -100,63 +100,65 @@ def complete_several(
 
     config = RunsFolder(path).read(functions.values()).config
     check_functions(config, functions)
-    record = complete_runs(path, device=device, jobs=jobs, functions=functions.values(), monitor=RunsScreen())
-    if record["runs"]:
-        show_results(results(), record)
+    runs = complete_runs(path, device=device, jobs=jobs, functions=functions.values(), monitor=RunsScreen())
+    if runs.results:
+        show_results(results(), runs)
     print(printable(f"scores, mean and standard deviation: {path / 'results.json'}"))
-    for run in record["missing"]:
-        say(f"{run['name']} failed: {run['message']}\nall that it said: {path / run['log']}")
-    if record["missing"]:
+    for failure in runs.failures:
+        log = path / failure.log.relative_to(runs.folder)
+        say(f"{failure.run.name} failed: {failure.message}\nall that it said: {log}")
+    if runs.missing:
         say(f"when the cause is mended: {resume_command(path, config)}")
         raise typer.Exit(1)
 
 
-def show_results(console: Console, record: Mapping[str, Any]) -> None:
+def show_results(console: Console, runs: Runs) -> None:
     """Print a row for each run, then mean and standard deviation, in per cent."""
     from rich import box
     from rich.table import Table
 
     from relatum.cli.console import printable
-    from relatum.evaluation.ceiling import is_limited_record
-    from relatum.evaluation.matching import TASKS
     from relatum.evaluation.metrics import per_cent
-    from relatum.training.runs.summary import PARTS, Spread
+    from relatum.training.runs.summary import list_scores, summarise
 
-    average = record["config"]["training"]["selection"]
-    columns = [(part, task) for part in PARTS for task in TASKS if part in record["summary"]]
-    table = Table(title=f"F1 ({average}) of {len(record['runs'])} runs", box=box.SIMPLE_HEAD)
+    average = runs.plan.config.training.selection
+    summary, seed_means = runs.summary(), [*runs.seed_means().values()]
+    columns = [key for key in summary if key[2:] == (average, "f1")]
+    table = Table(title=f"F1 ({average}) of {len(runs.results)} runs", box=box.SIMPLE_HEAD)
     table.title_justify, table.title_style = "left", "bold"
     table.add_column("run")
-    table.add_column("best step" if "dev" in record["summary"] else "last step", justify="right")
-    for part, task in columns:
+    table.add_column("best step" if any(part == "dev" for part, *_ in columns) else "last step", justify="right")
+    for part, task, *_ in columns:
         table.add_column(f"{part} {_TITLES[task]}", justify="right")
-    for run in record["runs"]:
-        cells = [per_cent(run[part][task][average]["f1"]) if run[part] else "" for part, task in columns]
-        table.add_row(printable(run["name"]), f"{run['best']['step']:,}", *cells)
+    for run, result in runs.results.items():
+        scores = list_scores(result.scored)
+        table.add_row(printable(run.name), f"{result.best.step:,}", *(per_cent(scores[key]) for key in columns))
     table.add_section()
-    _add_spread(table, "mean ± std", record["summary"], columns, average)
-    if record["by_seed"] and len(record["by_seed"]["seeds"]) > 1:
-        _add_spread(table, "seeds' means ± std", record["by_seed"]["summary"], columns, average)
-    ceilings = [run.get("ceiling") for run in record["runs"]]  # older runs have none
-    if all(ceilings) and any(is_limited_record(part) for one in ceilings for part in one.values()):
-        best = [Spread.of([one[part][task][average]["f1"] for one in ceilings]).mean for part, task in columns]
+    table.add_row("mean ± std", "", *(_spread_cell(summary[key]) for key in columns))
+    if len(seed_means) > 1:
+        by_seed = summarise(seed_means)
+        table.add_row("seeds' means ± std", "", *(_spread_cell(by_seed[key]) for key in columns))
+    if best := _mean_ceilings(runs, columns):
         table.add_row("ceiling", "", *map(per_cent, best))
     console.print(table)
-    for run in record["missing"]:
-        console.print(f"{printable(run['name'])}: {run['status']}, without scores", soft_wrap=True)
+    for run in runs.missing:
+        status = "not complete" if runs.failure(run) is None else "failed"
+        console.print(f"{printable(run.name)}: {status}, without scores", soft_wrap=True)
 
 
-def _add_spread(
-    table: Table, title: str, summary: Mapping[str, Any], columns: Sequence[tuple[str, str]], average: str
-) -> None:
+def _spread_cell(spread: Spread) -> str:
     from relatum.evaluation.metrics import per_cent
 
-    spreads = [summary[part][task][average]["f1"] for part, task in columns]
-    table.add_row(
-        title,
-        "",
-        *(
-            per_cent(spread["mean"]) + ("" if spread["std"] is None else f" ± {per_cent(spread['std'])}")
-            for spread in spreads
-        ),
-    )
+    return per_cent(spread.mean) + ("" if spread.std is None else f" ± {per_cent(spread.std)}")
+
+
+def _mean_ceilings(runs: Runs, columns: Sequence[Key]) -> list[float]:
+    """Return the mean ceiling of each column; empty if no ceiling limits a run, or an older run does not say."""
+    from relatum.evaluation.ceiling import is_limited
+    from relatum.training.runs.summary import Spread, list_scores
+
+    ceilings = [result.ceilings or {} for result in runs.results.values()]
+    if not all(ceilings) or not any(is_limited(part) for one in ceilings for part in one.values()):
+        return []
+    best = [list_scores(one) for one in ceilings]
+    return [Spread.of([one[key] for one in best]).mean for key in columns]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from relatum.errors import printable
 from relatum.evaluation.ceiling import is_limited
-from relatum.evaluation.metrics import Score, Scores, TaskScores, per_cent
+from relatum.evaluation.metrics import Score, Scores, per_cent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def show_scores(
                 bounds = (intervals.values[name, average, metric] for metric in ("precision", "recall", "f1"))
                 table.add_row(interval, *map(_bounds, bounds))
         if limit is not None:
-            best: TaskScores = getattr(limit, name)
+            best = limit.task(name)
             table.add_section()
             table.add_row("ceiling, micro", *_cells(best.micro))
             table.add_row("ceiling, macro", *_cells(best.macro))
@@ -61,13 +61,20 @@ def show_scores(
         console.print(
             "Ceiling: the best that this tagging allows. Gold that it cannot express counts as missed.", soft_wrap=True
         )
-    console.print(f"Macro: the plain mean over the types {_MACRO_OVER[scores.macro_over]}.")
-    for title, types in (("Entities", scores.entities.macro_types), ("Relations", scores.relations.macro_types)):
-        console.print(f"  {title} ({len(types)}): {', '.join(map(printable, types)) or 'none'}", soft_wrap=True)
+    _show_macro_types(console, scores)
     if intervals:
         console.print(
             f"Intervals: bootstrap over documents, {intervals.n_resamples:,} resamples, seed {intervals.seed}."
         )
+
+
+def _show_macro_types(console: Console, scores: Scores) -> None:
+    """Print the types that the macro averages are over, if they are known."""
+    if scores.macro_over is None:
+        return
+    console.print(f"Macro: the plain mean over the types {_MACRO_OVER[scores.macro_over]}.")
+    for title, types in (("Entities", scores.entities.macro_types), ("Relations", scores.relations.macro_types)):
+        console.print(f"  {title} ({len(types)}): {', '.join(map(printable, types)) or 'none'}", soft_wrap=True)
 
 
 def show_confidence(console: Console, confidence: Confidence, by_threshold: bool = False) -> None:

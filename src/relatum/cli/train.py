@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from relatum.config import Config
     from relatum.training.corpus import TrainingData
     from relatum.training.folder import RunRecord
-    from relatum.training.loop import RunResult
+    from relatum.training.run import Run
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"] | None,
@@ -162,7 +162,7 @@ def train(
             if several:
                 complete_several(resume, device, n_jobs, functions)
             else:
-                _show(resume, _resume(resume, device, functions))
+                _show(_resume(resume, device, functions))
             return
         assert data is not None
         is_named, out = out is not None, out or _free_folder(data)
@@ -176,14 +176,14 @@ def train(
                 say(_whereabouts(out))
             complete_several(out, functions=settled.text.functions())
         else:
-            _show(out, _start(call, on_made=lambda: None if is_named else say(_whereabouts(out))))
+            _show(_start(call, on_made=lambda: None if is_named else say(_whereabouts(out))))
     except TrainingStopped as stopped:
         if is_main_process():
             say(str(stopped))
         raise typer.Exit(130) from None
 
 
-def _start(call: Call, on_made: Callable[[], None]) -> RunResult:
+def _start(call: Call, on_made: Callable[[], None]) -> Run:
     from relatum.config import load_config
     from relatum.training.corpus import FoldChoice, load_training_data
     from relatum.training.folder import RunFolder, RunRecord
@@ -238,7 +238,7 @@ def _whereabouts(run: Path) -> str:
     return f"the folder of the run is {run}"
 
 
-def _resume(run: Path, device: str | None, functions: Mapping[str, str]) -> RunResult:
+def _resume(run: Path, device: str | None, functions: Mapping[str, str]) -> Run:
     from relatum.training.corpus import FoldChoice, load_training_data
     from relatum.training.folder import RunFolder
 
@@ -265,7 +265,7 @@ def _run(
     device: str,
     resume: bool,
     on_made: Callable[[], None] = lambda: None,
-) -> RunResult:
+) -> Run:
     from relatum.cli.monitor import TerminalMonitor
     from relatum.extractor.device import choose_device
     from relatum.training.loop import train as start
@@ -274,27 +274,25 @@ def _run(
     return start(data, record, run, device=chosen, monitor=TerminalMonitor(), resume=resume, on_made=on_made)
 
 
-def _show(run: Path, result: RunResult) -> None:
+def _show(run: Run) -> None:
     import shlex
 
     from relatum.cli.console import printable, results
     from relatum.cli.score_tables import show_scores
-    from relatum.config import TextConfig
     from relatum.training.folder import function_options
     from relatum.training.processes import is_main_process
 
     if not is_main_process():
         return
-    given_spans = result.record["config"]["evaluation"]["entities"] == "gold"
+    result = run.result
+    given_spans = result.config.evaluation.entities == "gold"
     console = results()
-    for part, scores in (("dev", result.dev), ("test", result.test)):
+    for part, scores in (("dev", run.dev), ("test", run.test)):
         if scores is not None:
-            print(f"{part}, {result.record['data']['parts'][part]['sentences']:,} sentences")
-            show_scores(console, scores, None, given_spans, result.ceilings[part])
-    kept = "the weights" if result.dev is None else "best"
-    print(printable(f"{kept} after step {result.record['best']['step']:,} of {result.record['steps']:,}"))
-    print(printable(f"model: {result.model}\nscores, settings and learning curve: {run / 'result.json'}"))
-    text = result.record["config"]["text"]
-    options = function_options(TextConfig(**text))
-    use = shlex.join(["relatum", "extract", "--model", str(result.model), *options])
+            print(f"{part}, {result.data.parts[part].sentences:,} sentences")
+            show_scores(console, scores, None, given_spans, run.ceilings[part])
+    kept = "the weights" if run.dev is None else "best"
+    print(printable(f"{kept} after step {result.best.step:,} of {result.steps:,}"))
+    print(printable(f"model: {run.model}\nscores, settings and learning curve: {run.folder / 'result.json'}"))
+    use = shlex.join(["relatum", "extract", "--model", str(run.model), *function_options(result.config.text)])
     print(printable(f'use it: {use} "…"'))

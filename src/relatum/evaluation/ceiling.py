@@ -7,7 +7,8 @@ learns (`Example.gold`), as far as the tags express it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from relatum.evaluation.metrics import MacroOver, Scores, evaluate, usable_macro
@@ -28,7 +29,7 @@ def measure_ceiling(
 
 
 def find_expressible(example: Example, sequence: SequenceTags, table: TableTags) -> Annotation:
-    """The gold entities and relations of a sentence that the tags express."""
+    """Return the gold entities and relations of a sentence that the tags express."""
     known = sequence.schema.restrict(example.gold)
     n_words = len(example.sentence)
     lost_entities = {lost.entity for lost in sequence.encode(known.entities, n_words).lost}
@@ -39,16 +40,11 @@ def find_expressible(example: Example, sequence: SequenceTags, table: TableTags)
 
 def is_limited(ceiling: Scores) -> bool:
     """True if the ceiling is below 100 %, that is, if the tags cannot express all of gold."""
-    return is_limited_record(ceiling_record(ceiling))
-
-
-def is_limited_record(record: Mapping[str, Any]) -> bool:
-    """True if the JSON of a ceiling says that the tags cannot express all of gold."""
-    return any(task["micro"]["support"] and task["micro"]["recall"] < 1 for task in record.values())
+    return any(task.micro.support and task.micro.recall < 1 for _, task in ceiling.tasks())
 
 
 def describe_ceiling(ceiling: Scores) -> str:
-    """The best micro scores of all tasks in one line."""
+    """Describe the best micro scores of all tasks in one line."""
     titles = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
     best = [
         f"{titles[name]} recall {100 * task.micro.recall:.2f}, F1 {100 * task.micro.f1:.2f}"
@@ -59,7 +55,5 @@ def describe_ceiling(ceiling: Scores) -> str:
 
 
 def ceiling_record(ceiling: Scores) -> dict[str, Any]:
-    """The ceiling as JSON: the averages of each task, without its types."""
-    return {
-        name: {average: task[average] for average in ("micro", "macro")} for name, task in ceiling.to_dict().items()
-    }
+    """Return the ceiling as JSON: the averages of each task, without its types."""
+    return {name: {"micro": asdict(task.micro), "macro": asdict(task.macro)} for name, task in ceiling.tasks()}

@@ -16,7 +16,7 @@ from relatum.evaluation.calibration import (
     reliability,
 )
 from relatum.schema import Schema
-from relatum.types import Annotation, Calibration, Entity, Relation
+from relatum.types import Annotation, Calibration, Entity, Relation, ScoreMap
 
 Pairs = Iterable[tuple[Annotation, Annotation]]
 """Gold and predicted annotations, one pair for each text."""
@@ -46,6 +46,11 @@ class TaskConfidence:
             "thresholds": [row.to_dict() for row in self.thresholds],
         }
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TaskConfidence:
+        bins = tuple(Bin(**one) for one in values["reliability"])
+        return cls(bins, tuple(AtThreshold(**row) for row in values["thresholds"]))
+
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
@@ -63,6 +68,11 @@ class Confidence:
 
     def to_dict(self) -> dict[str, Any]:
         return {name: task.to_dict() for name, task in self.tasks()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Confidence:
+        tasks = (values["entities"], values["relations_strict"])
+        return cls(*map(TaskConfidence.from_dict, tasks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,15 @@ class Calibrated:
                 for part in self.before
             },
         }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibrated:
+        maps, parts = values["calibration"], values["parts"]
+        return cls(
+            None if maps is None else Calibration(*(ScoreMap(**maps[task]) for task in ("entities", "relations"))),
+            {part: Confidence.from_dict(measured["before"]) for part, measured in parts.items()},
+            {part: Confidence.from_dict(measured["after"]) for part, measured in parts.items()},
+        )
 
 
 def calibrate(

@@ -6,62 +6,27 @@ recall without gold, F1 with neither, macro over no types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Mapping
+from typing import get_args
 
 from relatum.data.problems import Problems
 from relatum.errors import SchemaError
-from relatum.evaluation.matching import GOLD_SPANS_CURE, TASKS, Count, Counts, check_gold_spans
+from relatum.evaluation.matching import GOLD_SPANS_CURE, Count, Counts, check_gold_spans
 from relatum.schema import Schema
+from relatum.scores import MacroOver, Score, Scores, TaskScores
 from relatum.types import Annotation
 
-MacroOver = Literal["gold", "schema", "all"]
-"""The types that a macro average is over: types in gold, all types of the schema, or types in gold or predicted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Precision, recall and F1, fractions between 0 and 1, and the number of gold items."""
-
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskScores:
-    """The scores of one task; types are in the order of their names."""
-
-    micro: Score
-    macro: Score
-    types: Mapping[str, Score]
-    macro_types: tuple[str, ...]
-    """The types that the macro average is over."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "micro": asdict(self.micro),
-            "macro": asdict(self.macro),
-            "types": {label: asdict(score) for label, score in self.types.items()},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The scores of the three tasks."""
-
-    entities: TaskScores
-    relations: TaskScores
-    relations_strict: TaskScores
-    macro_over: MacroOver
-
-    def tasks(self) -> Iterator[tuple[str, TaskScores]]:
-        return ((task, getattr(self, task)) for task in TASKS)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {task: scores.to_dict() for task, scores in self.tasks()}
+__all__ = [
+    "MacroOver",
+    "Score",
+    "Scores",
+    "TaskScores",
+    "evaluate",
+    "macro_types",
+    "per_cent",
+    "score_counts",
+    "usable_macro",
+]
 
 
 def evaluate(

@@ -21,8 +21,9 @@ from relatum.evaluation.significance import AVERAGES, Comparison, compare
 from relatum.schema import Schema
 from relatum.training.folder import RunFolder, resume_command
 from relatum.training.reports.predictions import read_predictions
+from relatum.training.result import RunResult
 from relatum.training.runs.plan import RunsFolder, is_runs_folder
-from relatum.training.runs.summary import Spread, read_result
+from relatum.training.runs.summary import Spread
 
 Part = Literal["dev", "test"]
 
@@ -125,10 +126,10 @@ def _compare_two(a: Path, b: Path, part: Part, n_resamples: int, seed: int) -> T
         )
     schema = Schema.load(RunFolder(a).model / "schema.json")
     counts = [[count(gold.annotation, found.annotation, schema) for gold, found in side] for side in sides]
-    evaluation = results[0]["config"]["evaluation"]
-    macro_over = usable_macro(evaluation["macro_over"], schema, (gold.annotation for gold, _ in sides[0]))
+    evaluation = results[0].config.evaluation
+    macro_over = usable_macro(evaluation.macro_over, schema, (gold.annotation for gold, _ in sides[0]))
     comparison = compare(counts[0], counts[1], schema, macro_over, n_resamples, seed)
-    return TwoRuns(part, len(sides[0]), comparison, evaluation["entities"] == "gold")
+    return TwoRuns(part, len(sides[0]), comparison, evaluation.entities == "gold")
 
 
 def _compare_many(a: Path, b: Path, part: Part, seed: int) -> ManyRuns:
@@ -144,7 +145,7 @@ def _compare_many(a: Path, b: Path, part: Part, seed: int) -> ManyRuns:
         one, two = (side[key] for side in sides)
         results = [_result(one), _result(two)]
         _check_alike(one, two, results, part)
-        pairs.append(Pair(*key, *(_f1(result[part]) for result in results)))
+        pairs.append(Pair(*key, *(_f1(result, part) for result in results)))
     unpaired = [str(side[key]) for side, other in (sides, sides[::-1]) for key in side if key not in other]
     folds = list(dict.fromkeys(pair.fold for pair in pairs))
     units = (
@@ -155,7 +156,7 @@ def _compare_many(a: Path, b: Path, part: Part, seed: int) -> ManyRuns:
         for task in TASKS
         for average in AVERAGES
     }
-    gold = results[0]["config"]["evaluation"]["entities"] == "gold"
+    gold = results[0].config.evaluation.entities == "gold"
     return ManyRuns(part, tuple(pairs), "fold" if len(folds) > 1 else "run", tests, tuple(unpaired), gold)
 
 
@@ -165,37 +166,42 @@ def _complete_runs(path: Path) -> dict[tuple[int, int | None], Path]:
     return {key: run.path for key, run in runs.items() if run.result.exists()}
 
 
-def _result(path: Path) -> dict[str, Any]:
+def _result(path: Path) -> RunResult:
     folder = RunFolder(path)
     if not folder.result.exists():
         cure = f"complete it: {resume_command(path)}" if folder.is_started else "name the folder of a run"
         raise RelatumError(f"{path}: there is no complete run here (no {folder.result.name}); {cure}")
-    return read_result(folder.result)
+    return RunResult.read(folder.result)
 
 
-def _check_alike(a: Path, b: Path, results: Sequence[Mapping[str, Any]], part: Part) -> None:
+def _check_alike(a: Path, b: Path, results: Sequence[RunResult], part: Part) -> None:
     """Refuse runs whose scores do not mean the same."""
     one, two = results
-    if one["data"]["sha256"] != two["data"]["sha256"]:
-        held_out = " (without a dev part, each seed holds out another)" if one["seed"] != two["seed"] else ""
+    if one.data.sha256 != two.data.sha256:
+        held_out = " (without a dev part, each seed holds out another)" if one.seed != two.seed else ""
         raise RelatumError(
-            f"{a} and {b} were trained or scored on different data ({one['data']['path']}, {two['data']['path']}), "
+            f"{a} and {b} were trained or scored on different data ({one.data.path}, {two.data.path}), "
             f"so that their scores do not compare{held_out}; predictions on the same gold data can be compared with "
             "relatum score"
         )
-    for key, what in (
-        ("macro_over", "macro averages over other types"),
-        ("entities", "gold entities on one side alone"),
+    first, second = one.config.evaluation, two.config.evaluation
+    for key, what, is_same in (
+        ("macro_over", "macro averages over other types", first.macro_over == second.macro_over),
+        ("entities", "gold entities on one side alone", first.entities == second.entities),
     ):
-        if one["config"]["evaluation"][key] != two["config"]["evaluation"][key]:
+        if not is_same:
             raise RelatumError(f"{a} and {b} do not compare: {what} (evaluation.{key}); train both with the same")
-    if one[part] is None:
+    if part not in one.scored:
         other = "test" if part == "dev" else "dev"
         raise RelatumError(f"{a} has no {part} part; compare on {other} with --part {other}")
 
 
-def _f1(scores: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    return {(task, average): float(scores[task][average]["f1"]) for task in TASKS for average in AVERAGES}
+def _f1(result: RunResult, part: Part) -> dict[tuple[str, str], float]:
+    """Return the F1 of a part that was scored, by task and average."""
+    f1: dict[tuple[str, str], float] = {}
+    for task, scores in result.scored[part].tasks():
+        f1 |= {(task, "micro"): scores.micro.f1, (task, "macro"): scores.macro.f1}
+    return f1
 
 
 def _mean_difference(pairs: Sequence[Pair], task: str, average: str) -> float:

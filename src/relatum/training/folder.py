@@ -28,12 +28,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relatum.config import Config, OwnFunctionError, TextConfig, load_record
 from relatum.data.atomic import is_draft, remove_drafts, replacing_file
 from relatum.errors import ConfigError, RelatumError
 from relatum.files import read_json
+
+if TYPE_CHECKING:
+    from relatum.training.result import RunResult
 
 _BEST = re.compile(r"step-(\d+)")
 
@@ -204,8 +207,8 @@ class RunFolder:
         if self._best.exists():
             shutil.rmtree(self._best)
 
-    def write_result(self, record: dict[str, Any]) -> None:
-        self._write(self.result, record)
+    def write_result(self, result: RunResult) -> None:
+        self._write(self.result, result.to_dict())
 
     def _is_used(self, path: Path) -> bool:
         return path != self._lock and not (is_draft(path) and path.name.startswith((".run.json.", ".tune.json.")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from relatum.config import TrainingConfig
@@ -65,11 +65,11 @@ class Progress:
         return best if best is None or best.score else self.evaluations[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(replace(self, evaluations=[])) | {"evaluations": [one.to_dict() for one in self.evaluations]}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Progress:
-        evaluations = [Evaluation(**one) for one in record["evaluations"]]
+        evaluations = [Evaluation.from_dict(one) for one in record["evaluations"]]
         if "n_losses" in record:  # an earlier version, which summed losses of batches
             record = {name: value for name, value in record.items() if name not in ("loss_sum", "n_losses")}
         return cls(**{**record, "evaluations": evaluations, "watch": LossWatch(**record.get("watch", {}))})

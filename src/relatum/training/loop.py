@@ -6,9 +6,8 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +41,7 @@ from relatum.training.reports.page import write_reports
 from relatum.training.reports.predictions import write_predictions
 from relatum.training.reports.result import make_result
 from relatum.training.reports.trackers import make_trackers
+from relatum.training.run import Run
 from relatum.training.sampler import Sampler
 from relatum.training.setup import learned_parts, make_model, set_up_device, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
@@ -58,19 +58,6 @@ class TrainingStopped(RelatumError):
     """The run was asked to stop and can go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The result of a run: the folder of its model, and its scores."""
-
-    model: Path
-    dev: Scores | None
-    test: Scores | None
-    record: dict[str, Any]
-    """The content of `result.json`."""
-    ceilings: dict[str, Scores]
-    """The best scores that the tagging allows, by part."""
-
-
 def train(
     data: TrainingData,
     record: RunRecord,
@@ -80,7 +67,7 @@ def train(
     monitor: Monitor,
     resume: bool = False,
     on_made: Callable[[], None] = lambda: None,
-) -> RunResult:
+) -> Run:
     """Train a model in the folder `run`, or go on with a run that was stopped there.
 
     `TrainingStopped` says that the user asked to stop; the state is saved. A new run writes down its settings with
@@ -122,7 +109,7 @@ def _train(
     monitor: Monitor,
     resume: bool,
     on_made: Callable[[], None],
-) -> RunResult:
+) -> Run:
     run = folder.path
     if not resume:
         if processes.main:
@@ -221,13 +208,13 @@ class _Run:
             self._log = Log(folder.log, self._progress.evaluations)
             processes.wait()
 
-    def complete(self) -> RunResult:
+    def complete(self) -> Run:
         """Make the updates that are left, then score the best model."""
         progress, config = self._progress, self._config.training
         if self._unfinished and not read_ahead(
             self._model, self._examples, lambda: self._processes.asked_to_stop, self._monitor.say
         ):
-            raise TrainingStopped(self._farewell())
+            raise TrainingStopped(self._stop_message())
         try:
             self._monitor.start(progress.step, config.steps)
             self._network.train()
@@ -241,7 +228,7 @@ class _Run:
                 if not is_due and (asked or (every is not None and progress.step % every == 0)):
                     self._save()
                 if asked and self._unfinished:
-                    raise TrainingStopped(self._farewell())
+                    raise TrainingStopped(self._stop_message())
         finally:
             self._monitor.close()
         if self._stopped_early:
@@ -297,8 +284,8 @@ class _Run:
         self._read_losses()
         progress, folder, main = self._progress, self._folder, self._processes.main
         found = self._score_dev() if main else None
-        told = self._processes.tell("" if found is None else json.dumps(asdict(found[0])))
-        evaluation = Evaluation(**json.loads(told))
+        told = self._processes.tell("" if found is None else json.dumps(found[0].to_dict()))
+        evaluation = Evaluation.from_dict(json.loads(told))
         progress.evaluations.append(evaluation)
         progress.loss_sum, progress.n_words = 0.0, 0
         best = progress.best is evaluation
@@ -326,7 +313,7 @@ class _Run:
             learning_rate(progress.step, training),
             0.0 if scores is None else selection_score(scores, training),
             round(time.monotonic() - self._begun, 2),
-            {} if scores is None else scores.to_dict(),
+            scores,
         )
         return evaluation, scores
 
@@ -342,7 +329,7 @@ class _Run:
             save_checkpoint(self._folder.checkpoints, state, self._config.training.keep_checkpoints)
         processes.wait()
 
-    def _finish(self) -> RunResult:
+    def _finish(self) -> Run:
         """Score the model as it is on disk, on test for the first and only time."""
         best = self._progress.best
         assert best is not None
@@ -363,14 +350,14 @@ class _Run:
             write_calibration(place, confidence.calibration, self._card(best.step, scores, confidence, ceilings))
             folder.finish(best.step)
             draw_curves(folder.curves, self._progress.evaluations, self._monitor.say)
-        record = make_result(
+        result = make_result(
             self._record, data, self._network, self._progress, scores, ceilings, confidence, self._device
         )
         if self._processes.main:
-            write_reports(folder, record)
-            folder.write_result(record)
+            write_reports(folder, result)
+            folder.write_result(result)
         self._processes.wait()
-        return RunResult(folder.model, scores.get("dev"), scores.get("test"), record, ceilings)
+        return Run(folder.path, result)
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
         """Calibrate scores on dev, if there is one; write the predictions, with scores as the model will have them."""
@@ -402,7 +389,7 @@ class _Run:
         record = self._record
         return make_card(self._data, record.data, self._config, record.command, step, scores, confidence, ceilings)
 
-    def _farewell(self) -> str:
+    def _stop_message(self) -> str:
         if not self._progress.step:
             return (
                 "stopped before the first update: nothing was learned yet. "

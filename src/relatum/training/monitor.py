@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 
 from relatum.data.atomic import replacing_file
@@ -63,4 +62,4 @@ class Log:
 
 
 def _line(evaluation: Evaluation) -> str:
-    return json.dumps(asdict(evaluation)) + "\n"
+    return json.dumps(evaluation.to_dict()) + "\n"

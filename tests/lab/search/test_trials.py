@@ -54,7 +54,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
         done.append({"rate": config.learning_rate, "steps": 0.0})
         for step in range(config.evaluate_every, config.steps + 1, config.evaluate_every):
             done[-1]["steps"] = step
-            monitor.evaluate(Evaluation(step, 1.0, 0.1, 10 * config.learning_rate, 1.0, {}), True)
+            monitor.evaluate(Evaluation(step, 1.0, 0.1, 10 * config.learning_rate, 1.0, None), True)
 
     monkeypatch.setattr(loop, "train", train)
     return done

@@ -23,7 +23,9 @@ from relatum.lab.tables import making, scoring
 from relatum.lab.tables.making import Made, make_tables, plan_tables
 from relatum.lab.tables.measuring import GOLD_SCORES, write_gold_scores
 from relatum.lab.tables.selection import Request, share_rows
+from relatum.scores import Scores
 from relatum.training.folder import RunFolder
+from relatum.training.result import RunResult
 from relatum.training.runs import parallel
 
 from .conftest import TINY
@@ -46,10 +48,9 @@ def statuses(made: Made) -> dict[str, str]:
     return {row["key"]: row["status"] for row in made.record["rows"]}
 
 
-def fake_scores(folder: RunFolder, text: TextConfig, device: str | None) -> dict[str, Any]:
+def fake_scores(folder: RunFolder, text: TextConfig, device: str | None) -> dict[str, Scores]:
     del text, device
-    scores: dict[str, Any] = json.loads(folder.result.read_text())
-    return {part: scores[part] for part in ("dev", "test")}
+    return RunResult.read(folder.result).scored
 
 
 def test_runs_that_tables_share_are_made_once_in_one_pool(news: Path, tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_models_are_scored_with_gold_entities_while_others_are_trained(
     monkeypatch.setattr(scoring, "score_with_gold_entities", fake_scores)
     deeds("diagonal:tick")
 
-    def write_and_stop(folder: RunFolder, scores: dict[str, Any]) -> None:
+    def write_and_stop(folder: RunFolder, scores: dict[str, Scores]) -> None:
         write_gold_scores(folder, scores)
         os.kill(os.getpid(), signal.SIGTERM)
 

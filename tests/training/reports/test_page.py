@@ -5,6 +5,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,7 +21,9 @@ from relatum.training.loop import train
 from relatum.training.monitor import Monitors
 from relatum.training.reports.curves import _LEFT, Curve, _ticks, draw_curves, make_svg
 from relatum.training.reports.page import make_html, make_summary
+from relatum.training.result import RunResult
 
+from ...small_results import make_scores
 from ..conftest import Silent
 
 CPU = torch.device("cpu")
@@ -65,8 +68,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, small_corpus: Path) -> Path:
 
 
 def evaluation(step: int, loss: float = 3.0, f1: float = 0.5) -> Evaluation:
-    dev = {task: {"micro": {"f1": f1}} for task in ("entities", "relations", "relations_strict")}
-    return Evaluation(step, loss, 1e-3, f1, 1.0, dev)
+    return Evaluation(step, loss, 1e-3, f1, 1.0, make_scores(f1))
 
 
 def test_report_is_one_page_that_needs_nothing_else(run: Path) -> None:
@@ -105,13 +107,13 @@ def test_summary_has_data_sizes_best_step_scores_time_and_warnings(run: Path) ->
 
 
 def test_reports_are_made_from_the_result_alone(run: Path) -> None:
-    record = json.loads((run / "result.json").read_text())
-    assert make_html(record) == (run / "report.html").read_text(encoding="utf-8")
-    assert make_summary(record) == (run / "summary.txt").read_text(encoding="utf-8")
-    without = make_html({**record, "test": None, "messages": [], "commit": None})
+    result = RunResult.read(run / "result.json")
+    assert make_html(result) == (run / "report.html").read_text(encoding="utf-8")
+    assert make_summary(result) == (run / "summary.txt").read_text(encoding="utf-8")
+    without = make_html(replace(result, test=None, messages=(), commit=None))
     assert "Scores on test" not in without
     assert "<p>Nothing.</p>" in without
-    assert "nothing was said during the run" in make_summary({**record, "messages": []})
+    assert "nothing was said during the run" in make_summary(replace(result, messages=()))
 
 
 def test_picture_of_the_curves_is_a_png(run: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunRecord
 from relatum.training.loop import train
 from relatum.training.reports.predictions import read_predictions, write_predictions
+from relatum.training.result import LeftOut
 from relatum.types import Annotation, Prediction
 
 from ..conftest import Silent
@@ -75,13 +76,14 @@ def test_run_scores_all_gold_where_some_of_it_cannot_be_learned(small_corpus: Pa
     n_entities = sum(len(example.gold.entities) for example in data.dev) + 2
     n_relations = sum(len(example.gold.relations) for example in data.dev) + 1
     assert result.dev is not None
-    for scores in (result.dev.to_dict(), monitor.evaluations[0][0].dev):
-        assert scores["entities"]["micro"]["support"] == n_entities
-        assert scores["relations_strict"]["micro"]["support"] == n_relations
-    best = result.record["ceiling"]["dev"]
-    assert best["entities"]["micro"]["recall"] == pytest.approx(1 - 2 / n_entities)
-    assert best["relations"]["micro"]["recall"] == pytest.approx(1 - 1 / n_relations)
-    assert result.record["data"]["parts"]["dev"]["left_out"] == {"entities": 2, "relations": 1}
+    for scores in (result.dev, monitor.evaluations[0][0].dev):
+        assert scores is not None
+        assert scores.entities.micro.support == n_entities
+        assert scores.relations_strict.micro.support == n_relations
+    best = result.ceilings["dev"]
+    assert best.entities.micro.recall == pytest.approx(1 - 2 / n_entities)
+    assert best.relations.micro.recall == pytest.approx(1 - 1 / n_relations)
+    assert result.result.data.parts["dev"].left_out == LeftOut(entities=2, relations=1)
     pairs = read_predictions(run / "predictions", "dev").documents
     # The schema lacks a type that only left-out gold has: the macro average is over all types.
     assert evaluate(((gold.annotation, one.annotation) for gold, one in pairs), data.schema, "all") == result.dev
@@ -93,8 +95,8 @@ def test_run_scores_all_gold_where_some_of_it_cannot_be_learned(small_corpus: Pa
     assert "ceiling, micro" in (run / "report.html").read_text()
     assert "- dev: NER recall" in (run / "model" / "README.md").read_text()
     assert any(said.startswith("dev: gold that the tagging cannot express") for said in monitor.said)
-    thresholds = result.record["confidence"]["parts"]["dev"]["after"]["entities"]["thresholds"]
-    assert thresholds[0]["recall"] == pytest.approx(result.dev.entities.micro.recall)
+    thresholds = result.result.confidence.after["dev"].entities.thresholds
+    assert thresholds[0].recall == pytest.approx(result.dev.entities.micro.recall)
 
 
 def test_predictions_that_were_changed_are_refused(tmp_path: Path) -> None:

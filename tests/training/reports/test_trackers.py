@@ -21,13 +21,14 @@ from relatum.training.folder import RunRecord
 from relatum.training.loop import train
 from relatum.training.reports import trackers
 
+from ...small_results import make_scores
 from ..conftest import Silent
 
 CPU = torch.device("cpu")
 Start = Callable[[Config], tuple[TrainingData, RunRecord]]
 Tiny = Callable[..., Config]
 
-DEV = {task: {"micro": {"f1": 0.5}} for task in ("entities", "relations", "relations_strict")}
+DEV = make_scores(0.5)
 
 
 def test_tensorboard_gets_the_learning_curve(start: Start, tiny: Tiny, tmp_path: Path) -> None:

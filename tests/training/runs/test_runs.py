@@ -25,23 +25,26 @@ from relatum.data.corpus import read_documents
 from relatum.data.partition import Fold
 from relatum.data.problems import Problems
 from relatum.errors import ConfigError, RelatumError
+from relatum.evaluation.ceiling import ceiling_record
 from relatum.training.corpus import FoldChoice, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
 from relatum.training.runs import parallel
 from relatum.training.runs.parallel import complete_runs
 from relatum.training.runs.plan import LOG, RunsFolder, start_runs, with_seed
-from relatum.training.runs.summary import make_results
+from relatum.training.runs.summary import Runs
 
+from ...small_results import make_scores
 from ..conftest import TINY, Silent
 
 Tiny = Callable[..., Config]
 
 
 def complete(path: Path, **options: Any) -> tuple[dict[str, Any], str]:
-    """The results, and what was shown."""
+    """The content of `results.json`, and what was shown."""
     shown = io.StringIO()
-    return complete_runs(path, monitor=RunsScreen(Console(file=shown, width=200)), **options), shown.getvalue()
+    runs = complete_runs(path, monitor=RunsScreen(Console(file=shown, width=200)), **options)
+    return runs.to_dict(), shown.getvalue()
 
 
 def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
@@ -234,10 +237,11 @@ def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, 
     assert "seed-2: complete (3 of 3 complete)" in shown
     folder = RunsFolder(tmp_path / "runs")
     assert [run["ceiling"] for run in record["runs"]] == [None] * 3, "runs of earlier versions do not say"
-    best = {"dev": {"entities": {"micro": {"f1": 0.9}}}}
+    best = {"dev": ceiling_record(make_scores(0.9))}
     result = folder.run(folder.read().runs[1]).result
     result.write_text(json.dumps({**json.loads(result.read_text()), "ceiling": best}))
-    assert [run["ceiling"] for run in make_results(folder, folder.read())["runs"]] == [None, best, None]
+    again = Runs.read(folder, folder.read()).to_dict()
+    assert [run["ceiling"] for run in again["runs"]] == [None, best, None]
 
 
 @pytest.mark.usefixtures("deeds")

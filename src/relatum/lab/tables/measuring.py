@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from relatum.errors import RelatumError
 from relatum.files import read_json
 from relatum.lab.tables.planning import PlannedRow
 from relatum.lab.tables.table import Column
+from relatum.scores import Scores
 from relatum.training.folder import RunFolder
+from relatum.training.result import RunResult
 from relatum.training.runs.plan import PlannedRun
-from relatum.training.runs.summary import read_result
 
 GOLD_SCORES = "gold-entities.json"
 """The file in the folder of a run that has its scores with the gold entities given."""
@@ -23,27 +25,23 @@ GOLD_SCORES = "gold-entities.json"
 def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
     """Return the value of a run for a column: an F1 between 0 and 1, or a count; None if the run does not have it."""
     folder = row.folder.run(run)
-    result = read_result(folder.result)
+    result = RunResult.read(folder.result)
     if column.task is None:
-        found: float | None = result.get("n_parameters")
-        return found
-    scores: dict[str, Any] = result
-    if column.gold_entities and result["config"]["evaluation"]["entities"] != "gold":
-        path = folder.path / GOLD_SCORES
-        if not path.exists():
-            return None
-        scores = _read(path)
-    if scores.get(part) is None:
-        return None
-    return float(scores[part][column.task][row.chosen.row.average]["f1"])
+        return result.n_parameters
+    scores = result.scored.get(part)
+    if column.gold_entities and result.config.evaluation.entities != "gold":
+        scores = _read_gold_scores(folder.path / GOLD_SCORES).get(part)
+    return None if scores is None else scores.task(column.task).average(row.chosen.row.average).f1
 
 
 def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
     """Return the best F1 that the tagging of a run allows for a column; None if the run does not say."""
-    best = (read_result(row.folder.run(run).result).get("ceiling") or {}).get(part)
-    if column.task is None or best is None or not best[column.task]["micro"]["support"]:
+    ceilings = RunResult.read(row.folder.run(run).result).ceilings or {}
+    best = ceilings.get(part)
+    if column.task is None or best is None:
         return None
-    return float(best[column.task][row.chosen.row.average]["f1"])
+    task = best.task(column.task)
+    return task.average(row.chosen.row.average).f1 if task.micro.support else None
 
 
 def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
@@ -52,12 +50,13 @@ def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
     return wanted and row.plan.config.evaluation.entities != "gold"
 
 
-def write_gold_scores(folder: RunFolder, scores: dict[str, Any]) -> None:
+def write_gold_scores(folder: RunFolder, scores: Mapping[str, Scores]) -> None:
+    record = {part: of_part.to_dict() for part, of_part in scores.items()}
     with replacing_file(folder.path / GOLD_SCORES) as draft:
-        draft.write_text(json.dumps(scores, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(record, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | None = None) -> dict[str, Any]:
+def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | None = None) -> dict[str, Scores]:
     """Score the model of a run with the gold entities given, on dev, and on test if the run had it.
 
     `text` are the text settings with which the user has planned the run.
@@ -70,7 +69,7 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
     fold = None if record.fold is None else FoldChoice.parse(record.fold)
     data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
     extractor = Extractor.from_pretrained(str(folder.model), device, "fp32", None, None, **text.functions())
-    scores: dict[str, Any] = {}
+    scores: dict[str, Scores] = {}
     for part in ("dev", "test"):
         examples = data.parts[part]
         if not examples:
@@ -81,15 +80,19 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
         macro_over = usable_macro(
             record.config.evaluation.macro_over, extractor.model.schema, (gold for gold, _ in pairs)
         )
-        scores[part] = evaluate(pairs, extractor.model.schema, macro_over, gold_entities=True).to_dict()
+        scores[part] = evaluate(pairs, extractor.model.schema, macro_over, gold_entities=True)
     return scores
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_gold_scores(path: Path) -> dict[str, Scores]:
+    """Read the scores with gold entities, by part; empty if they are not measured yet."""
+    if not path.exists():
+        return {}
+    cure = "remove the file, and make the table again"
     try:
-        found = read_json(path)
-        if not isinstance(found, dict):
-            raise RelatumError(f"{path}: found {type(found).__name__}, expected scores")
+        values: Any = read_json(path)
+        return {part: Scores.from_dict(scores) for part, scores in values.items()}
     except RelatumError as error:
-        raise RelatumError(f"{error}; remove the file, and make the table again") from None
-    return found
+        raise RelatumError(f"{error}; {cure}") from None
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RelatumError(f"{path}: not the scores of a run ({error!r:.100}); {cure}") from None

@@ -11,11 +11,11 @@ from relatum.lab.tables.table import (
     RE,
     RE_GOLD,
     RE_STRICT,
-    Average,
     Published,
     Row,
     Table,
 )
+from relatum.scores import Average
 
 SOURCE = "Wang and Lu, Two are Better than One (EMNLP 2020)"
 

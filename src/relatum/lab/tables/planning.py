@@ -28,7 +28,7 @@ from relatum.lab.tables.corpora import CORPORA, Located
 from relatum.lab.tables.identity import as_older, settings_hash, settings_record
 from relatum.lab.tables.selection import Chosen, Request
 from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
-from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
+from relatum.training.runs.plan import PlannedRun, RunsFolder, RunsPlan, with_seed
 from relatum.training.setup import with_absolute_paths
 
 
@@ -38,7 +38,7 @@ class PlannedRow:
 
     chosen: Chosen
     folder: RunsFolder
-    plan: Plan
+    plan: RunsPlan
     wanted: tuple[PlannedRun, ...]
     """The runs of the plan that this table asks for."""
 
@@ -91,7 +91,7 @@ class Planner:
             for fold in folds
         )
         before = folder.read_runs() if folder.plan.exists() else ()
-        plan = Plan(
+        plan = RunsPlan(
             config=with_absolute_paths(config),
             data=str(data.path.absolute()),
             format=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from relatum.lab.tables.planning import PlannedRow
 from relatum.lab.tables.running import Outcome
 from relatum.lab.tables.selection import Chosen, Request
 from relatum.lab.tables.table import COLUMNS, Column, Table
+from relatum.training.result import RunResult
 from relatum.training.runs.plan import PlannedRun
-from relatum.training.runs.summary import Spread, read_result
+from relatum.training.runs.summary import Spread, find_common
 
 FORMAT = "relatum table 1"
 """The value of the first key of a record, `format`, by which a record is recognised."""
@@ -124,14 +126,14 @@ def _ceiling(planned: PlannedRow, columns: Iterable[Column], part: str) -> dict[
 
 
 def _run(planned: PlannedRow, run: PlannedRun, columns: Iterable[Column], part: str) -> dict[str, Any]:
-    result = read_result(planned.folder.run(run).result)
+    result = RunResult.read(planned.folder.run(run).result)
     return {
         "name": run.name,
         "seed": run.seed,
         "fold": run.fold,
         "sha256": run.fingerprint,
-        "best": result["best"],
-        "seconds": result["seconds"],
+        "best": asdict(result.best),
+        "seconds": result.seconds,
         **{column.key: measure(planned, run, column, part) for column in columns},
     }
 
@@ -163,14 +165,12 @@ def _n_folds(planned: PlannedRow) -> int | None:
 
 def _environment(rows: Iterable[PlannedRow]) -> dict[str, Any]:
     """Return the commits, versions and devices of the runs, each once."""
-    found: dict[str, list[Any]] = {"commit": [], "versions": [], "device": []}
-    for row in rows:
-        for run in row.complete:
-            result = read_result(row.folder.run(run).result)
-            for name, values in found.items():
-                if result[name] not in values:
-                    values.append(result[name])
-    return {name: values[0] if len(values) == 1 else values or None for name, values in found.items()}
+    results = [RunResult.read(row.folder.run(run).result) for row in rows for run in row.complete]
+    return {
+        "commit": find_common(result.commit for result in results),
+        "versions": find_common(dict(result.versions) for result in results),
+        "device": find_common(result.device for result in results),
+    }
 
 
 def _shown_settings(request: Request) -> list[str]:

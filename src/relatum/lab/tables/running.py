@@ -16,7 +16,7 @@ from relatum.training.folder import RunFolder
 from relatum.training.runs.parallel import run_all
 from relatum.training.runs.plan import PlannedRun, RunsFolder
 from relatum.training.runs.room import Room, share_cores
-from relatum.training.runs.summary import Failure, make_results
+from relatum.training.runs.summary import Failure, Runs
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def complete_rows(
             outcome.failures.setdefault(row.folder.path, []).append(replace(failure, run=run))
         for row in rows:
             own = outcome.failures.get(row.folder.path, [])
-            row.folder.write_results(make_results(row.folder, row.plan, own))
+            row.folder.write_results(Runs.read(row.folder, row.plan, own).to_dict())
     return outcome
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-Average: TypeAlias = Literal["micro", "macro"]
+from relatum.scores import Average
+
 Numbers: TypeAlias = Mapping[str, float | None]
 """Published numbers by the key of their column, in per cent; None if there is no published number, only one of ours."""
 

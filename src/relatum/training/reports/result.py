@@ -1,22 +1,21 @@
-"""The content of `result.json`: what a run was, how it went and what came of it."""
+"""Making the result of a run, when it is complete."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
-from relatum.evaluation.ceiling import ceiling_record
 from relatum.evaluation.confidence import Calibrated
-from relatum.evaluation.metrics import Scores
 from relatum.models.build import count_parameters
 from relatum.models.network import TableSequenceNetwork
+from relatum.scores import Scores
 from relatum.training import provenance
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
 from relatum.training.history import Progress
+from relatum.training.result import BestModel, DataSummary, LeftOut, PartCounts, RunResult
 from relatum.types import Example
 
 
@@ -29,51 +28,46 @@ def make_result(
     ceilings: Mapping[str, Scores],
     confidence: Calibrated,
     device: torch.device,
-) -> dict[str, Any]:
-    """Make the record of a complete run; `scores` are the scores of the model that is kept, by part.
+) -> RunResult:
+    """Make the result of a complete run; `scores` are the scores of the model that is kept, by part.
 
     `ceilings` are the best scores that the tagging allows, by part.
     """
     best, training = progress.best, record.config.training
     assert best is not None
-    return {
-        "command": record.command,
-        "commit": provenance.commit(),
-        "versions": provenance.versions(),
-        "device": provenance.device_name(device),
-        "seconds": round(progress.seconds, 1),
-        "seed": training.seed,
-        "data": {
-            "path": record.data,
-            "fold": record.fold,
-            "sha256": record.fingerprint,
-            "parts": {name: _counts(part) for name, part in data.parts.items()},
-            "remarks": list(data.remarks),
-        },
-        "n_parameters": count_parameters(network),
-        "steps": progress.step,
-        "stopped_early": progress.step < training.steps,
-        "best": {"step": best.step, "score": best.score},
-        "dev": scores["dev"].to_dict() if "dev" in scores else None,
-        "test": scores["test"].to_dict() if "test" in scores else None,
-        "ceiling": {part: ceiling_record(ceiling) for part, ceiling in ceilings.items()},
-        "confidence": confidence.to_dict(),
-        "part_cells": progress.part_cells,
-        "messages": list(progress.messages),
-        "config": record.config.to_dict(),
-        "history": progress.to_dict()["evaluations"],
-    }
+    return RunResult(
+        command=record.command,
+        commit=provenance.commit(),
+        versions=provenance.versions(),
+        device=provenance.device_name(device),
+        seconds=round(progress.seconds, 1),
+        seed=training.seed,
+        data=_summarise(record, data),
+        n_parameters=count_parameters(network),
+        steps=progress.step,
+        stopped_early=progress.step < training.steps,
+        best=BestModel(best.step, best.score),
+        dev=scores.get("dev"),
+        test=scores.get("test"),
+        ceilings=ceilings,
+        confidence=confidence,
+        part_cells=progress.part_cells,
+        messages=tuple(progress.messages),
+        config=record.config,
+        history=tuple(progress.evaluations),
+    )
 
 
-def _counts(examples: Sequence[Example]) -> dict[str, Any]:
+def _summarise(record: RunRecord, data: TrainingData) -> DataSummary:
+    parts = {name: _count(examples) for name, examples in data.parts.items()}
+    return DataSummary(record.data, record.fold, record.fingerprint, parts, data.remarks)
+
+
+def _count(examples: Sequence[Example]) -> PartCounts:
     entities = Counter(entity.label for example in examples for entity in example.full_gold.entities)
     relations = Counter(relation.label for example in examples for relation in example.full_gold.relations)
-    return {
-        "sentences": len(examples),
-        "entities": dict(sorted(entities.items())),
-        "relations": dict(sorted(relations.items())),
-        "left_out": {
-            "entities": sum(len(example.left_out.entities) for example in examples),
-            "relations": sum(len(example.left_out.relations) for example in examples),
-        },
-    }
+    left_out = LeftOut(
+        sum(len(example.left_out.entities) for example in examples),
+        sum(len(example.left_out.relations) for example in examples),
+    )
+    return PartCounts(len(examples), dict(sorted(entities.items())), dict(sorted(relations.items())), left_out)

@@ -65,10 +65,9 @@ class Tracker(Monitor):
             "mean loss": evaluation.loss,
             "learning rate": evaluation.learning_rate,
         }
-        if evaluation.dev:
+        if evaluation.dev is not None:
             values["dev/score"] = evaluation.score
-        for task in evaluation.dev:
-            values[f"dev/{task}"] = evaluation.f1(task)
+            values |= {f"dev/{task}": scores.micro.f1 for task, scores in evaluation.dev.tasks()}
         self._send(values, evaluation.step)
 
     def close(self) -> None:

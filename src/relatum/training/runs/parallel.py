@@ -19,9 +19,9 @@ from relatum.extractor.device import choose_device
 from relatum.monitor import Evaluation, Monitor
 from relatum.training.folder import RunFolder, resume_command
 from relatum.training.loop import TrainingStopped
-from relatum.training.runs.plan import LOG, Plan, PlannedRun, RunsFolder
+from relatum.training.runs.plan import LOG, PlannedRun, RunsFolder, RunsPlan
 from relatum.training.runs.room import Room
-from relatum.training.runs.summary import Failure, make_results
+from relatum.training.runs.summary import Failure, Runs
 from relatum.training.stopping import Stopping
 
 WORKER = ("-m", "relatum.training.runs.worker")
@@ -34,7 +34,7 @@ _GRACE = 10.0
 class Workers:
     """The processes of runs."""
 
-    def __init__(self, folder: RunsFolder, plan: Plan, device: str) -> None:
+    def __init__(self, folder: RunsFolder, plan: RunsPlan, device: str) -> None:
         self._folder, self._plan, self._device = folder, plan, device
         self._processes: dict[PlannedRun, subprocess.Popen[bytes]] = {}
         self._listeners: dict[PlannedRun, threading.Thread] = {}
@@ -111,8 +111,8 @@ def complete_runs(
     jobs: int | Literal["auto"] | None = None,
     functions: Collection[str] = (),
     monitor: Monitor | None = None,
-) -> dict[str, Any]:
-    """Go on with all runs of a folder that are not complete; write and return the content of `results.json`.
+) -> Runs:
+    """Go on with all runs of a folder that are not complete; write `results.json`, and return the runs.
 
     `device` and `jobs` are those that the runs were started with unless given. The settings of the folder may name
     only those of the user's own functions that are among `functions`. Runs that fail do not keep the others
@@ -139,14 +139,14 @@ def complete_runs(
                 f"stopped; {n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
                 f"saved. To go on: {resume_command(path, plan.config)}"
             )
-        record = make_results(folder, plan, failures)
-        folder.write_results(record)
-    return record
+        runs = Runs.read(folder, plan, failures)
+        folder.write_results(runs.to_dict())
+    return runs
 
 
 def run_all(
     folder: RunsFolder,
-    plan: Plan,
+    plan: RunsPlan,
     left: list[PlannedRun],
     room: Room,
     monitor: Monitor,
@@ -222,7 +222,7 @@ class Listeners:
         elif kind == "advance":
             monitor.advance(event["step"], event["loss"])
         elif kind == "evaluate":
-            monitor.evaluate(Evaluation(**event["evaluation"]), event["best"])
+            monitor.evaluate(Evaluation.from_dict(event["evaluation"]), event["best"])
         elif kind == "say" and (run in self._started or event["message"] not in self._known):
             self._known.add(event["message"])
             monitor.say(event["message"])

@@ -43,7 +43,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunsPlan:
     """All runs, and what they have in common."""
 
     config: Config
@@ -75,7 +75,7 @@ class Plan:
         return values | {"config": self.config.to_dict(), "runs": [asdict(run) for run in self.runs]}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], functions: Collection[str] = ()) -> Plan:
+    def from_dict(cls, values: dict[str, Any], functions: Collection[str] = ()) -> RunsPlan:
         """Read a plan; it may name only those functions of the user's own that are among `functions`."""
         check_kinds(values, {"data": str, "device": str, "command": str, "n_jobs": int, "by_memory": bool})
         check_kinds(values, {"format": str | None, "folds": str | None, "one_fold": int | None, "threads": int | None})
@@ -102,9 +102,9 @@ class RunsFolder:
     def run(self, run: PlannedRun) -> RunFolder:
         return RunFolder(self.path / run.name)
 
-    def read(self, functions: Collection[str] = ()) -> Plan:
+    def read(self, functions: Collection[str] = ()) -> RunsPlan:
         """Read the plan; it may name only those of the user's own functions that are given."""
-        return self._read(lambda values: Plan.from_dict(values, functions))
+        return self._read(lambda values: RunsPlan.from_dict(values, functions))
 
     def read_runs(self) -> tuple[PlannedRun, ...]:
         """Read the runs of the plan, whatever its settings are."""
@@ -122,7 +122,7 @@ class RunsFolder:
         except (ConfigError, ValueError, TypeError, KeyError) as error:
             raise RelatumError(f"{self.plan}: not the plan of runs of this version: {error}") from None
 
-    def prepare(self, plan: Plan) -> list[PlannedRun]:
+    def prepare(self, plan: RunsPlan) -> list[PlannedRun]:
         """Begin the runs that are not there yet; return the runs that are not complete."""
         left = [run for run in plan.runs if not self.run(run).result.exists()]
         for run in left:
@@ -165,7 +165,7 @@ def start_runs(
     command: str = "",
     arguments: Sequence[str] = (),
     say: Callable[[str], None] = lambda _: None,
-) -> Plan:
+) -> RunsPlan:
     """Make the folder of several runs with its plan: `n_runs` seeds, on each of the folds where there are any.
 
     `folds` is a number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs
@@ -201,7 +201,7 @@ def start_runs(
         lists = folds.absolute()
         numbers = [*range(1, len(load_fold_lists(folds, data, format)) + 1)]
     shares = share_cores(len(numbers) * n_runs, jobs, choose_device(device))
-    plan = Plan(
+    plan = RunsPlan(
         config=config,
         data=str(data.absolute()),
         format=format,
@@ -232,7 +232,7 @@ def start_runs(
 
 
 def _plan_runs(
-    plan: Plan,
+    plan: RunsPlan,
     folds: Sequence[int | None],
     seeds: Sequence[int],
     made: tuple[Fold, ...] | None,
@@ -262,7 +262,7 @@ def with_seed(config: Config, seed: int) -> Config:
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
 
 
-def _record(plan: Plan, run: PlannedRun, path: Path) -> RunRecord:
+def _record(plan: RunsPlan, run: PlannedRun, path: Path) -> RunRecord:
     fold = plan.fold_of(run)
     words = ["relatum", "train", plan.data, "--out", str(path), *plan.arguments]
     words += ["--set", f"training.seed={run.seed}"] + ([] if fold is None else ["--fold", fold])

@@ -1,21 +1,19 @@
-"""Mean and standard deviation of the scores of several runs: `results.json`."""
+"""Several runs and their scores, with mean and standard deviation: `results.json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import fsum, sqrt
 from pathlib import Path
 from typing import Any
 
-from relatum.errors import RelatumError
-from relatum.evaluation.matching import TASKS
-from relatum.files import read_json
-from relatum.training.folder import resume_command
-from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder
+from relatum.scores import Average, Scores
+from relatum.training.result import RunResult, ceiling_records
+from relatum.training.run import Run
+from relatum.training.runs.plan import PlannedRun, RunsFolder, RunsPlan
 
-PARTS = ("dev", "test")
-AVERAGES = ("micro", "macro")
+AVERAGES: tuple[Average, ...] = ("micro", "macro")
 METRICS = ("precision", "recall", "f1")
 
 Key = tuple[str, str, str, str]
@@ -50,29 +48,117 @@ class Failure:
     log: Path
 
 
-def read_result(path: Path) -> dict[str, Any]:
-    """Read the `result.json` of a run."""
-    cure = f"remove it, and have it written again by {resume_command(path.parent)}"
-    try:
-        record: Any = read_json(path)
-    except RelatumError as error:
-        raise RelatumError(f"{error}; it is not the result of a run: {cure}") from None
-    try:
-        scores_of(record)
-        _ = record["seed"], record["data"]["sha256"], record["data"]["path"], record["config"]["evaluation"]
-    except (KeyError, TypeError):
-        raise RelatumError(f"{path}: not the result of a run of this version; {cure}") from None
-    found: dict[str, Any] = record
-    return found
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Several runs of the same settings, with other seeds or on other folds."""
+
+    folder: Path
+    plan: RunsPlan
+    results: Mapping[PlannedRun, RunResult]
+    """The results of the complete runs."""
+    failures: tuple[Failure, ...] = ()
+    """The runs that failed."""
+
+    @classmethod
+    def read(cls, folder: RunsFolder, plan: RunsPlan, failures: Iterable[Failure] = ()) -> Runs:
+        """Read the results of all complete runs of a folder."""
+        results = {run: RunResult.read(path) for run in plan.runs if (path := folder.run(run).result).exists()}
+        return cls(folder.path, plan, results, tuple(failures))
+
+    @property
+    def runs(self) -> list[Run]:
+        """The complete runs, in the order of the plan."""
+        return [Run(self.folder / run.name, result) for run, result in self.results.items()]
+
+    @property
+    def missing(self) -> list[PlannedRun]:
+        """The runs that failed or are not complete."""
+        return [run for run in self.plan.runs if run not in self.results]
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.missing
+
+    def failure(self, run: PlannedRun) -> Failure | None:
+        """Return the failure of a run; None if it did not fail."""
+        return next((failure for failure in self.failures if failure.run == run), None)
+
+    def summary(self) -> dict[Key, Spread]:
+        """Return the mean and the standard deviation of every score that all complete runs have."""
+        return summarise([list_scores(result.scored) for result in self.results.values()])
+
+    def seed_means(self) -> dict[int, dict[Key, float]]:
+        """Return the mean scores over all folds for each seed that has them all; empty if there are no folds."""
+        if all(run.fold is None for run in self.plan.runs):
+            return {}
+        means = {}
+        for seed in dict.fromkeys(run.seed for run in self.plan.runs):
+            runs = [run for run in self.plan.runs if run.seed == seed]
+            if all(run in self.results for run in runs):
+                spreads = summarise([list_scores(self.results[run].scored) for run in runs])
+                means[seed] = {key: spread.mean for key, spread in spreads.items()}
+        return means
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of `results.json`: every complete run, what became of the other runs, and the summary."""
+        plan, results = self.plan, self.results.values()
+        return {
+            "command": plan.command,
+            "commit": find_common(result.commit for result in results),
+            "versions": find_common(dict(result.versions) for result in results),
+            "device": find_common(result.device for result in results),
+            "data": {"path": plan.data, "format": plan.format, "folds": plan.folds},
+            "complete": self.is_complete,
+            "runs": [self._complete_run(run, result) for run, result in self.results.items()],
+            "missing": [self._missing_run(run) for run in self.missing],
+            "summary": _nested_spreads(self.summary()),
+            "by_seed": self._by_seed(),
+            "config": plan.config.to_dict(),
+        }
+
+    def _complete_run(self, run: PlannedRun, result: RunResult) -> dict[str, Any]:
+        scores = _nested(list_scores(result.scored))
+        return {
+            **self._place(run),
+            "command": result.command,
+            "device": result.device,
+            "seconds": result.seconds,
+            "sha256": run.fingerprint,
+            "best": asdict(result.best),
+            "ceiling": ceiling_records(result.ceilings),
+            "dev": scores.get("dev"),
+            "test": scores.get("test"),
+        }
+
+    def _missing_run(self, run: PlannedRun) -> dict[str, Any]:
+        failure = self.failure(run)
+        return {
+            **self._place(run),
+            "status": "not complete" if failure is None else "failed",
+            "message": None if failure is None else failure.message,
+            "log": None if failure is None else str(failure.log.relative_to(self.folder)),
+        }
+
+    def _place(self, run: PlannedRun) -> dict[str, Any]:
+        return {"name": run.name, "path": str(self.folder / run.name), "seed": run.seed, "fold": run.fold}
+
+    def _by_seed(self) -> dict[str, Any] | None:
+        """Return the means of each seed and their spread; None if there are no folds."""
+        if all(run.fold is None for run in self.plan.runs):
+            return None
+        means = self.seed_means()
+        return {
+            "seeds": [{"seed": seed, **_nested(mean)} for seed, mean in means.items()],
+            "summary": _nested_spreads(summarise([*means.values()])),
+        }
 
 
-def scores_of(result: Mapping[str, Any]) -> dict[Key, float]:
-    """Return the scores of a run from its `result.json`, by part, task, average and metric."""
+def list_scores(parts: Mapping[str, Scores]) -> dict[Key, float]:
+    """Return the scores of several parts by part, task, average and metric."""
     return {
-        (part, task, average, metric): result[part][task][average][metric]
-        for part in PARTS
-        if result[part] is not None
-        for task in TASKS
+        (part, task, average, metric): getattr(of_task.average(average), metric)
+        for part, scores in parts.items()
+        for task, of_task in scores.tasks()
         for average in AVERAGES
         for metric in METRICS
     }
@@ -84,77 +170,20 @@ def summarise(runs: Sequence[Mapping[Key, float]]) -> dict[Key, Spread]:
     return {key: Spread.of([run[key] for run in runs]) for key in keys}
 
 
-def make_results(folder: RunsFolder, plan: Plan, failures: Iterable[Failure] = ()) -> dict[str, Any]:
-    """Make the content of `results.json`: every complete run, what became of the other runs, and the summary."""
-    results = {run: read_result(path) for run in plan.runs if (path := folder.run(run).result).exists()}
-    failed = {failure.run: failure for failure in failures}
-    scores = {run: scores_of(result) for run, result in results.items()}
-    return {
-        "command": plan.command,
-        **{name: _common(results.values(), name) for name in ("commit", "versions", "device")},
-        "data": {"path": plan.data, "format": plan.format, "folds": plan.folds},
-        "complete": len(results) == len(plan.runs),
-        "runs": [
-            {
-                **_place(folder, run),
-                "command": result["command"],
-                "device": result["device"],
-                "seconds": result["seconds"],
-                "sha256": run.fingerprint,
-                "best": result["best"],
-                "ceiling": result.get("ceiling"),
-                **{
-                    part: _nested({key[1:]: value for key, value in scores[run].items() if key[0] == part}) or None
-                    for part in PARTS
-                },
-            }
-            for run, result in results.items()
-        ],
-        "missing": [
-            {
-                **_place(folder, run),
-                "status": "failed" if run in failed else "not complete",
-                "message": failed[run].message if run in failed else None,
-                "log": str(failed[run].log.relative_to(folder.path)) if run in failed else None,
-            }
-            for run in plan.runs
-            if run not in results
-        ],
-        "summary": _nested({key: spread.to_dict() for key, spread in summarise([*scores.values()]).items()}),
-        "by_seed": _by_seed(plan, scores),
-        "config": plan.config.to_dict(),
-    }
+def find_common(values: Iterable[object]) -> object:
+    """Return the value that all runs share, or the list of their different values; None without runs."""
+    different: list[object] = []
+    for value in values:
+        if value not in different:
+            different.append(value)
+    return different[0] if len(different) == 1 else different or None
 
 
-def _by_seed(plan: Plan, scores: Mapping[PlannedRun, Mapping[Key, float]]) -> dict[str, Any] | None:
-    """Return the means over all folds for each seed that has them all, and their spread; None if there are no folds."""
-    if all(run.fold is None for run in plan.runs):
-        return None
-    means: dict[int, dict[Key, float]] = {}
-    for seed in dict.fromkeys(run.seed for run in plan.runs):
-        runs = [run for run in plan.runs if run.seed == seed]
-        if all(run in scores for run in runs):
-            means[seed] = {key: spread.mean for key, spread in summarise([scores[run] for run in runs]).items()}
-    return {
-        "seeds": [{"seed": seed, **_nested(mean)} for seed, mean in means.items()],
-        "summary": _nested({key: spread.to_dict() for key, spread in summarise([*means.values()]).items()}),
-    }
+def _nested_spreads(spreads: Mapping[Key, Spread]) -> dict[str, Any]:
+    return _nested({key: spread.to_dict() for key, spread in spreads.items()})
 
 
-def _place(folder: RunsFolder, run: PlannedRun) -> dict[str, Any]:
-    return {"name": run.name, "path": str(folder.path / run.name), "seed": run.seed, "fold": run.fold}
-
-
-def _common(results: Iterable[Mapping[str, Any]], name: str) -> Any:
-    """Return the value that all runs share, or the list of their different values."""
-    values: list[Any] = []
-    for result in results:
-        if result[name] not in values:
-            values.append(result[name])
-    return values[0] if len(values) == 1 else values or None
-
-
-def _nested(values: Mapping[Any, Any]) -> dict[str, Any]:
+def _nested(values: Mapping[Key, Any]) -> dict[str, Any]:
     """Turn values by tuples of names into nested dictionaries."""
     made: dict[str, Any] = {}
     for key, value in values.items():

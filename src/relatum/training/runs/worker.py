@@ -17,7 +17,6 @@ import threading
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,7 +50,7 @@ class EventMonitor(LineMonitor):
 
     def evaluate(self, evaluation: Evaluation, best: bool) -> None:
         super().evaluate(evaluation, best)
-        self.tell("evaluate", evaluation=asdict(evaluation), best=best, **self._memory())
+        self.tell("evaluate", evaluation=evaluation.to_dict(), best=best, **self._memory())
 
     def say(self, message: str) -> None:
         super().say(message)
