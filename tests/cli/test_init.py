@@ -15,7 +15,7 @@ from relatum.config import Config, load_config, trace_config
 from relatum.errors import RelatumError
 from relatum.training.advice import advise
 from relatum.training.corpus import TrainingData, load_training_data
-from relatum.training.defaults import Machine, settle
+from relatum.training.defaults import Machine, fill_defaults
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(init)
@@ -81,7 +81,7 @@ def test_example_corpus_shares_no_name_between_its_parts(data: TrainingData) -> 
 
 
 def test_config_file_leaves_the_sizes_to_the_machine() -> None:
-    config, choices = settle(TEMPLATE / "config.toml", [], [10] * 111, Machine("cpu", 2))
+    config, choices = fill_defaults(TEMPLATE / "config.toml", [], [10] * 111, Machine("cpu", 2))
     assert config.training.steps == 2_100
     assert {choice.key for choice in choices} >= {"training.steps", "table.width", "model.n_layers"}
 

@@ -15,7 +15,7 @@ from relatum.config import Config, load_config
 from relatum.errors import RelatumError
 from relatum.models.checkpoint import load_model
 from relatum.training.corpus import TrainingData, load_training_data
-from relatum.training.defaults import Machine, settle
+from relatum.training.defaults import Machine, fill_defaults
 from relatum.training.folder import RunRecord
 from relatum.training.loop import TrainingStopped, score, train
 from relatum.training.reports.predictions import read_predictions
@@ -142,8 +142,8 @@ def test_patience_is_refused_and_not_chosen() -> None:
     with pytest.raises(RelatumError, match=r"no training\.patience, as training\.dev is \"train\""):
         load_config(None, [ALL, "training.patience=3"])
     machine = Machine("cpu", 2)
-    _, usual = settle(None, [], [10] * 50, machine)
-    config, choices = settle(None, [ALL], [10] * 50, machine)
+    _, usual = fill_defaults(None, [], [10] * 50, machine)
+    config, choices = fill_defaults(None, [ALL], [10] * 50, machine)
     assert {choice.key for choice in usual} - {choice.key for choice in choices} == {"training.patience"}
     assert config.training.patience is None
 

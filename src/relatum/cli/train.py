@@ -215,7 +215,7 @@ def settle(call: Call, data: TrainingData) -> Config:
 
     lengths = [len(example.sentence) for example in data.train]
     machine = defaults.find_machine(choose_device(call.device))
-    config, choices = defaults.settle(call.config, call.overrides, lengths, machine)
+    config, choices = defaults.fill_defaults(call.config, call.overrides, lengths, machine)
     if choices and is_main_process():
         lines = "".join(f"\n  {choice}" for choice in choices)
         say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")

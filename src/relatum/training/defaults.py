@@ -34,8 +34,8 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A value that was chosen for a key, and why."""
+class DefaultedSetting:
+    """A setting that was left open: its key, the default value for this data and machine, and the reason."""
 
     key: str
     value: int | float | str
@@ -50,10 +50,10 @@ class Choice:
         return f"{self.key} = {self.value}: {self.why}"
 
 
-def choose(
+def pick_defaults(
     lengths: Sequence[int], machine: Machine, given: Collection[str] = (), n_steps: int | None = None
-) -> list[Choice]:
-    """Choose values for training sentences of these lengths in words, except for the keys that are given.
+) -> list[DefaultedSetting]:
+    """Pick values for training sentences of these lengths in words, except for the keys that are given.
 
     `n_steps` is the number of updates, if the user has set it; warm-up and evaluations are then in proportion to it.
     """
@@ -62,50 +62,59 @@ def choose(
     factor, least, most = (200, 500, 10_000) if on_cpu else (600, 2_000, 20_000)
     steps = n_steps or min(max(int(factor * sqrt(n)) // 100 * 100, least), most)
     every = min(max(steps // 200 * 10, 50), 500)
-    choices = [
-        Choice(
+    settings = [
+        DefaultedSetting(
             "training.steps",
             steps,
             f"about {factor} times the square root of {n:,} training sentences, {least:,} to {most:,} on a "
             f"{'CPU' if on_cpu else 'GPU'}",
         ),
-        Choice("training.warmup_steps", min(max(steps // 10, 1), 1_000), "a tenth of the updates, at most 1,000"),
-        Choice("training.evaluate_every", every, "twenty evaluations, 50 to 500 updates apart"),
-        Choice("training.patience", 8, "a run ends when 8 evaluations brought nothing better"),
+        DefaultedSetting(
+            "training.warmup_steps", min(max(steps // 10, 1), 1_000), "a tenth of the updates, at most 1,000"
+        ),
+        DefaultedSetting("training.evaluate_every", every, "twenty evaluations, 50 to 500 updates apart"),
+        DefaultedSetting("training.patience", 8, "a run ends when 8 evaluations brought nothing better"),
     ]
     if n < FEW:
-        choices.append(Choice("training.batch_size", 12, f"under {FEW} sentences, so that there are more batches"))
+        settings.append(
+            DefaultedSetting("training.batch_size", 12, f"under {FEW} sentences, so that there are more batches")
+        )
     if on_cpu:
-        choices += _for_cpu(lengths, machine)
+        settings += _for_cpu(lengths, machine)
     elif machine.bf16:
-        choices.append(Choice("training.precision", "bf16", "this GPU computes faster in it"))
-    return [choice for choice in choices if choice.key not in given]
+        settings.append(DefaultedSetting("training.precision", "bf16", "this GPU computes faster in it"))
+    return [setting for setting in settings if setting.key not in given]
 
 
-def _for_cpu(lengths: Sequence[int], machine: Machine) -> list[Choice]:
+def _for_cpu(lengths: Sequence[int], machine: Machine) -> list[DefaultedSetting]:
     cores = f"{machine.cores} {'core' if machine.cores == 1 else 'cores'}"
     cells = min(max(32_768, max(lengths, default=1) ** 2), 100_000)
     return [
-        Choice("table.width", 128 if machine.cores >= MANY_CORES else 64, f"a narrow table, for a CPU with {cores}"),
-        Choice("model.n_layers", 2, "one layer less than the paper has, for a CPU"),
-        Choice("model.initialisation", "torch", "the authors' learns more slowly at first"),
-        Choice("training.learning_rate", 0.002, "twice the paper's, for fewer updates"),
-        Choice("training.schedule", "linear", "the rate falls to nothing at the end: the best of few updates"),
-        Choice("training.max_cells", cells, "larger batches bring a CPU nothing; the longest sentence is kept whole"),
+        DefaultedSetting(
+            "table.width", 128 if machine.cores >= MANY_CORES else 64, f"a narrow table, for a CPU with {cores}"
+        ),
+        DefaultedSetting("model.n_layers", 2, "one layer less than the paper has, for a CPU"),
+        DefaultedSetting("model.initialisation", "torch", "the authors' learns more slowly at first"),
+        DefaultedSetting("training.learning_rate", 0.002, "twice the paper's, for fewer updates"),
+        DefaultedSetting(
+            "training.schedule", "linear", "the rate falls to nothing at the end: the best of few updates"
+        ),
+        DefaultedSetting(
+            "training.max_cells", cells, "larger batches bring a CPU nothing; the longest sentence is kept whole"
+        ),
     ]
 
 
-def settle(
+def fill_defaults(
     path: Path | None, overrides: Sequence[str], lengths: Sequence[int], machine: Machine
-) -> tuple[Config, list[Choice]]:
-    """Load a file and overrides, and choose values for what they leave open; return the settings and these choices."""
+) -> tuple[Config, list[DefaultedSetting]]:
+    """Load a file and overrides, and fill in what they leave open; return all settings and those filled in."""
     config, given = trace_config(path, overrides)
-    sizes = given.get("training.sizes")
-    if config.training.sizes == "given" and (path is not None or sizes is not None):
+    if config.training.sizes == "given" and (path is not None or "training.sizes" in given):
         return config, []
-    settled = {*given, "training.patience"} if config.training.dev == "train" else given
-    choices = choose(lengths, machine, settled, config.training.steps if "training.steps" in given else None)
-    return load_config(path, [*(choice.override for choice in choices), *overrides]), choices
+    fixed = {*given, "training.patience"} if config.training.dev == "train" else given
+    defaults = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
+    return load_config(path, [*(default.override for default in defaults), *overrides]), defaults
 
 
 def find_machine(device: torch.device) -> Machine:

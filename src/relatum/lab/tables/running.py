@@ -13,9 +13,9 @@ from relatum.extractor.device import choose_device
 from relatum.lab.tables.planning import PlannedRow, write_plans
 from relatum.monitor import Monitor
 from relatum.training.folder import RunFolder
+from relatum.training.runs.budgets import MemoryBudget, share_cores
 from relatum.training.runs.parallel import run_all
 from relatum.training.runs.plan import PlannedRun, RunsFolder
-from relatum.training.runs.room import Room, share_cores
 from relatum.training.runs.summary import Failure, Runs
 
 
@@ -64,16 +64,16 @@ def complete_rows(
         for row in rows:
             row.folder.prepare(replace(row.plan, runs=row.wanted))
         chosen = choose_device(device)
-        shares = share_cores(len(left), jobs if isinstance(jobs, int) else None, chosen)
-        plan = replace(left[0][0].plan, runs=tuple(named), threads=shares.threads)
-        by_memory = not isinstance(jobs, int) and shares.n_jobs > 1
-        room = Room(_greediest([row for row, _ in left]).plan.config, shares.n_jobs, by_memory, chosen)
+        cores = share_cores(len(left), jobs if isinstance(jobs, int) else None, chosen)
+        plan = replace(left[0][0].plan, runs=tuple(named), threads=cores.threads)
+        by_memory = not isinstance(jobs, int) and cores.n_jobs > 1
+        budget = MemoryBudget(_greediest([row for row, _ in left]).plan.config, cores.n_jobs, by_memory, chosen)
         monitor.begin_runs(n_all, n_all - len(left))
         failures, outcome.stopped = run_all(
             whole,
             plan,
             list(named),
-            room,
+            budget,
             monitor,
             device,
             ended=lambda run: ended(*named[run]),

@@ -19,8 +19,8 @@ from relatum.extractor.device import choose_device
 from relatum.monitor import Evaluation, Monitor
 from relatum.training.folder import RunFolder, resume_command
 from relatum.training.loop import TrainingStopped
+from relatum.training.runs.budgets import MemoryBudget
 from relatum.training.runs.plan import LOG, PlannedRun, RunsFolder, RunsPlan
-from relatum.training.runs.room import Room
 from relatum.training.runs.summary import Failure, Runs
 from relatum.training.stopping import Stopping
 
@@ -130,9 +130,9 @@ def complete_runs(
         failures: list[Failure] = []
         stopped = False
         if left:
-            room = Room(plan.config, n_jobs, by_memory and n_jobs > 1, choose_device(device))
+            budget = MemoryBudget(plan.config, n_jobs, by_memory and n_jobs > 1, choose_device(device))
             monitor.begin_runs(len(plan.runs), len(plan.runs) - len(left))
-            failures, stopped = run_all(folder, plan, left, room, monitor, device)
+            failures, stopped = run_all(folder, plan, left, budget, monitor, device)
         n_complete = sum(folder.run(run).result.exists() for run in plan.runs)
         if stopped and n_complete < len(plan.runs):
             raise TrainingStopped(
@@ -148,7 +148,7 @@ def run_all(
     folder: RunsFolder,
     plan: RunsPlan,
     left: list[PlannedRun],
-    room: Room,
+    budget: MemoryBudget,
     monitor: Monitor,
     device: str,
     *,
@@ -167,7 +167,7 @@ def run_all(
     with Stopping() as stopping:
         try:
             while workers or (waiting and not stopping.asked):
-                while waiting and len(workers) < room.limit and not stopping.asked:
+                while waiting and len(workers) < budget.limit and not stopping.asked:
                     run = waiting.popleft()
                     workers.start(run)
                     listeners.begin(run)
@@ -179,7 +179,7 @@ def run_all(
                     continue
                 run, event = heard
                 if event is not None:
-                    room.hear(event)
+                    budget.hear(event)
                     listeners.hear(run, event)
                     meanwhile()
                     continue

@@ -174,7 +174,7 @@ def start_runs(
     behind if data or settings are wrong. `say` is told the remarks on the data, each once.
     """
     from relatum.extractor.device import choose_device
-    from relatum.training.runs.room import share_cores
+    from relatum.training.runs.budgets import share_cores
     from relatum.training.setup import with_absolute_paths
 
     folder = RunsFolder(out)
@@ -200,7 +200,7 @@ def start_runs(
     elif folds is not None:
         lists = folds.absolute()
         numbers = [*range(1, len(load_fold_lists(folds, data, format)) + 1)]
-    shares = share_cores(len(numbers) * n_runs, jobs, choose_device(device))
+    cores = share_cores(len(numbers) * n_runs, jobs, choose_device(device))
     plan = RunsPlan(
         config=config,
         data=str(data.absolute()),
@@ -208,9 +208,9 @@ def start_runs(
         folds=None if lists is None else str(lists),
         one_fold=folds.number if isinstance(folds, FoldChoice) else None,
         device=device,
-        n_jobs=shares.n_jobs,
+        n_jobs=cores.n_jobs,
         by_memory=jobs is None,
-        threads=shares.threads,
+        threads=cores.threads,
         command=command,
         arguments=tuple(arguments),
         runs=(),

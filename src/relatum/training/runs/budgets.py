@@ -20,14 +20,14 @@ USABLE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class CoreBudget:
     """The most runs at once, and the threads of each; None leaves the threads to torch, as for one run by itself."""
 
     n_jobs: int
     threads: int | None
 
 
-def share_cores(n_runs: int, jobs: int | None, device: torch.device) -> Shares:
+def share_cores(n_runs: int, jobs: int | None, device: torch.device) -> CoreBudget:
     """Divide the cores among runs; `jobs` None asks for as many runs at once as there are cores for.
 
     A run by itself, one on a GPU, and any where OMP_NUM_THREADS is set, keep the threads that they would have alone.
@@ -37,14 +37,14 @@ def share_cores(n_runs: int, jobs: int | None, device: torch.device) -> Shares:
     if jobs is None:
         jobs = cores if device.type != "cpu" else cores // threads if given else threads
     jobs = max(1, min(jobs, n_runs))
-    return Shares(jobs, None if given or jobs == 1 else max(1, threads // jobs))
+    return CoreBudget(jobs, None if given or jobs == 1 else max(1, threads // jobs))
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Room:
+class MemoryBudget:
     """The number of runs that fit, as far as the reports of the runs under way tell.
 
     If that number depends on memory, or if a cache on disk has yet to be filled, one run goes ahead and the others
