@@ -23,7 +23,6 @@ LONG_FUNCTIONS = {
     "cli/reproduce.py": "reproduce",
     "cli/score.py": "score",
     "data/conversion.py": "convert",
-    "training/runs/plan.py": "start_runs",
 }
 
 STILL_ASKING = {

@@ -21,7 +21,7 @@ from relatum.extractor.ensemble import Ensemble
 from relatum.models.build import build_model
 from relatum.models.checkpoint import load_model, save_model
 from relatum.training.corpus import load_part, load_training_data
-from relatum.training.runs.plan import RunsFolder, start_runs
+from relatum.training.runs.plan import RunsFolder, RunsRequest, start_runs
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(evaluate)
@@ -62,7 +62,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> l
 def runs(models: list[Path], examples_folder: Path, tmp_path: Path) -> Path:
     """A folder of three runs that are complete."""
     folder = RunsFolder(tmp_path / "runs")
-    plan = start_runs(folder.path, examples_folder / "news", CONFIG, n_runs=3, device="cpu")
+    plan = start_runs(folder.path, examples_folder / "news", CONFIG, RunsRequest(n_runs=3, device="cpu"))
     for run, model in zip(plan.runs, models, strict=True):
         shutil.copytree(model, folder.run(run).model)
     return folder.path
@@ -102,7 +102,7 @@ def test_runs_without_a_model_are_named(runs: Path, examples_folder: Path) -> No
 
 
 def test_runs_of_several_folds_are_refused(examples_folder: Path, tmp_path: Path) -> None:
-    start_runs(tmp_path / "runs", examples_folder / "news", CONFIG, folds=2, device="cpu")
+    start_runs(tmp_path / "runs", examples_folder / "news", CONFIG, RunsRequest(folds=2, device="cpu"))
     with pytest.raises(RelatumError, match=r"of several folds, .* name the models of one fold"):
         run(tmp_path / "runs", examples_folder / "news", "--ensemble")
 

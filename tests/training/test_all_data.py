@@ -22,7 +22,7 @@ from relatum.training.reports.predictions import read_predictions
 from relatum.training.result import BestModel
 from relatum.training.run import Run
 from relatum.training.runs.parallel import complete_runs
-from relatum.training.runs.plan import RunsFolder, start_runs
+from relatum.training.runs.plan import RunsFolder, RunsRequest, start_runs
 
 from .conftest import TINY, Silent
 
@@ -127,7 +127,7 @@ def test_run_that_was_stopped_goes_on_with_the_same_data(
 
 def test_several_runs_have_a_summary_of_test_alone(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
     folder = RunsFolder(tmp_path / "runs")
-    plan = start_runs(folder.path, small_corpus, tiny(ALL), n_runs=2, device="cpu")
+    plan = start_runs(folder.path, small_corpus, tiny(ALL), RunsRequest(n_runs=2, device="cpu"))
     for run in folder.prepare(plan):  # here and not in processes of their own, which would import torch again
         record = folder.run(run).read()
         data = load_training_data(small_corpus, record.config)

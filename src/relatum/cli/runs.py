@@ -38,7 +38,7 @@ def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs)
     from relatum.config import load_config
     from relatum.training.corpus import FoldChoice, load_training_data, make_fold_lists
     from relatum.training.folder import RunFolder
-    from relatum.training.runs.plan import start_runs
+    from relatum.training.runs.plan import RunsRequest, start_runs
 
     options = {"--runs": n_runs, "--folds": folds, "--jobs": jobs}
     chosen: int | Path | FoldChoice | None = None
@@ -59,15 +59,19 @@ def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs)
         call.out,
         call.data,
         settled,
-        format=call.format,
-        n_runs=n_runs or 1,
-        folds=chosen,
-        device=call.device,
-        jobs=jobs if isinstance(jobs, int) else None,
-        with_test=call.with_test,
-        command=call.command(*(str(w) for name, value in options.items() if value is not None for w in (name, value))),
-        arguments=[*call.arguments(), *_chosen(config, settled)],
-        say=say,
+        RunsRequest(
+            n_runs=n_runs or 1,
+            folds=chosen,
+            format=call.format,
+            device=call.device,
+            jobs=jobs if isinstance(jobs, int) else None,
+            with_test=call.with_test,
+            command=call.command(
+                *(str(w) for name, value in options.items() if value is not None for w in (name, value))
+            ),
+            arguments=(*call.arguments(), *_chosen(config, settled)),
+        ),
+        say,
     )
     return settled
 

@@ -31,7 +31,7 @@ from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
 from relatum.training.runs import parallel
 from relatum.training.runs.parallel import complete_runs
-from relatum.training.runs.plan import LOG, RunsFolder, start_runs, with_seed
+from relatum.training.runs.plan import LOG, RunsFolder, RunsRequest, start_runs, with_seed
 from relatum.training.runs.summary import Runs
 
 from ...small_results import make_scores
@@ -50,7 +50,9 @@ def complete(path: Path, **options: Any) -> tuple[dict[str, Any], str]:
 def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
     said: list[str] = []
     config = tiny("training.seed=3")
-    plan = start_runs(tmp_path / "runs", small_corpus, config, n_runs=2, folds=3, device="cpu", say=said.append)
+    plan = start_runs(
+        tmp_path / "runs", small_corpus, config, RunsRequest(n_runs=2, folds=3, device="cpu"), said.append
+    )
     assert [run.name for run in plan.runs] == [f"fold-{k}/seed-{s}" for k in (1, 2, 3) for s in (3, 4)]
     assert plan == RunsFolder(tmp_path / "runs").read()
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"runs.json", "folds.json"}
@@ -71,7 +73,7 @@ def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp
     data = load_training_data(small_corpus, record.config, None, FoldChoice.parse(record.fold))
     assert data.fingerprint() == record.fingerprint
     assert f"--set training.seed=4 --fold {record.fold}" in record.command
-    again = start_runs(tmp_path / "again", small_corpus, config, n_runs=2, folds=3, device="cpu")
+    again = start_runs(tmp_path / "again", small_corpus, config, RunsRequest(n_runs=2, folds=3, device="cpu"))
     assert [run.fingerprint for run in again.runs] == [run.fingerprint for run in plan.runs]
 
 
@@ -89,7 +91,7 @@ def test_plan_names_every_seed_of_every_fold(small_corpus: Path, tiny: Tiny, tmp
 def test_plan_cannot_lead_outside_its_folder(
     small_corpus: Path, tiny: Tiny, tmp_path: Path, change: Callable[[Any], None], message: str
 ) -> None:
-    start_runs(tmp_path / "runs", small_corpus, tiny(), device="cpu")
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(device="cpu"))
     path = tmp_path / "runs" / "runs.json"
     record = json.loads(path.read_text())
     change(record)
@@ -102,7 +104,7 @@ def test_plan_cannot_lead_outside_its_folder(
 def test_runs_that_would_write_through_a_link_are_refused(
     small_corpus: Path, tiny: Tiny, tmp_path: Path, name: str
 ) -> None:
-    start_runs(tmp_path / "runs", small_corpus, tiny(), device="cpu")
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(device="cpu"))
     place = tmp_path / "runs" / name
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(tmp_path / "outside")
@@ -114,7 +116,7 @@ def test_runs_that_would_write_through_a_link_are_refused(
 def test_seeds_of_later_runs_are_numbers_that_a_run_can_have(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
     config = tiny(f"training.seed={2**31 - 1}")
     with pytest.raises(ConfigError, match=r"training\.seed: found 2147483648, expected a number below 2147483648"):
-        start_runs(tmp_path / "runs", small_corpus, config, n_runs=2, device="cpu")
+        start_runs(tmp_path / "runs", small_corpus, config, RunsRequest(n_runs=2, device="cpu"))
     assert not (tmp_path / "runs").exists()
 
 
@@ -122,7 +124,9 @@ def test_folds_without_test_are_of_the_other_parts_and_each_is_dev_once(
     small_corpus: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), folds=3, device="cpu", with_test=False, say=said.append)
+    plan = start_runs(
+        tmp_path / "runs", small_corpus, tiny(), RunsRequest(folds=3, device="cpu", with_test=False), said.append
+    )
     lists = json.loads((tmp_path / "runs/folds.json").read_text())
     assert [set(fold) for fold in lists] == [{"train", "dev"}] * 3
     assert sorted(number for fold in lists for number in fold["dev"]) == list(range(22))  # test is 22 to 27
@@ -149,7 +153,7 @@ def test_folds_without_test_take_no_part_but_train_and_dev(small_corpus: Path, t
     (folder / "dev.jsonl").rename(folder / "valid.jsonl")
     shutil.copy(folder / "test.jsonl", folder / "blind.jsonl")
     said: list[str] = []
-    start_runs(tmp_path / "runs", folder, tiny(), folds=2, device="cpu", with_test=False, say=said.append)
+    start_runs(tmp_path / "runs", folder, tiny(), RunsRequest(folds=2, device="cpu", with_test=False), said.append)
     lists = json.loads((tmp_path / "runs/folds.json").read_text())
     documents = [document.id for document in read_documents(folder, None, Problems())]
     taken = {documents[number] for number in lists[0]["train"] + lists[0]["dev"]}
@@ -160,14 +164,14 @@ def test_folds_without_test_take_no_part_but_train_and_dev(small_corpus: Path, t
     for file in both:
         file.unlink()
     with pytest.raises(RelatumError, match="found neither a train nor a dev part"):
-        start_runs(tmp_path / "other", folder, tiny(), folds=2, device="cpu", with_test=False)
+        start_runs(tmp_path / "other", folder, tiny(), RunsRequest(folds=2, device="cpu", with_test=False))
 
 
 def test_folds_without_test_of_a_single_file_are_of_all_its_documents(
     small_corpus: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
     alone = small_corpus / "test.jsonl"  # a test part is one beside others
-    start_runs(tmp_path / "runs", alone, tiny(), folds=2, device="cpu", with_test=False)
+    start_runs(tmp_path / "runs", alone, tiny(), RunsRequest(folds=2, device="cpu", with_test=False))
     lists = json.loads((tmp_path / "runs/folds.json").read_text())
     assert sorted(number for fold in lists for number in fold["dev"]) == list(range(6))
 
@@ -177,7 +181,7 @@ def test_runs_without_test_leave_out_the_test_of_given_folds(small_corpus: Path,
     lists.write_text(json.dumps([{"train": [0, 1, 2, 3], "dev": [4, 5], "test": [6]}]))
     said: list[str] = []
     plan = start_runs(
-        tmp_path / "runs", small_corpus, tiny(), folds=lists, device="cpu", with_test=False, say=said.append
+        tmp_path / "runs", small_corpus, tiny(), RunsRequest(folds=lists, device="cpu", with_test=False), said.append
     )
     data = load_training_data(small_corpus, plan.config, None, FoldChoice(lists, 1))
     assert plan.runs[0].fingerprint != data.fingerprint()
@@ -192,12 +196,14 @@ def test_given_folds_are_taken_from_their_file(small_corpus: Path, tiny: Tiny, t
     lists.write_text(
         json.dumps([{"train": [0, 1, 2, 3], "dev": [4, 5], "test": [6]}, {"train": [6, 7, 8], "dev": [0]}])
     )
-    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), folds=lists, device="cpu")
+    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(folds=lists, device="cpu"))
     assert [(run.name, plan.fold_of(run)) for run in plan.runs] == [
         ("fold-1/seed-0", f"{lists}:1"),
         ("fold-2/seed-0", f"{lists}:2"),
     ]
-    one = start_runs(tmp_path / "one", small_corpus, tiny(), n_runs=2, folds=FoldChoice(lists, 2), device="cpu")
+    one = start_runs(
+        tmp_path / "one", small_corpus, tiny(), RunsRequest(n_runs=2, folds=FoldChoice(lists, 2), device="cpu")
+    )
     assert [(run.name, one.fold_of(run)) for run in one.runs] == [("seed-0", f"{lists}:2"), ("seed-1", f"{lists}:2")]
 
 
@@ -205,7 +211,7 @@ def test_dev_part_that_is_held_out_depends_on_the_seed_as_in_single_runs(
     small_corpus: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
     alone = small_corpus / "train.jsonl"
-    plan = start_runs(tmp_path / "runs", alone, tiny(), n_runs=2, device="cpu")
+    plan = start_runs(tmp_path / "runs", alone, tiny(), RunsRequest(n_runs=2, device="cpu"))
     expected = [load_training_data(alone, tiny(f"training.seed={seed}")).fingerprint() for seed in (0, 1)]
     assert [run.fingerprint for run in plan.runs] == expected
     assert expected[0] != expected[1]
@@ -214,13 +220,13 @@ def test_dev_part_that_is_held_out_depends_on_the_seed_as_in_single_runs(
 @pytest.mark.parametrize("folds", [40, 0])
 def test_senseless_folds_leave_nothing_behind(small_corpus: Path, tiny: Tiny, tmp_path: Path, folds: int) -> None:
     with pytest.raises(RelatumError, match=f"--folds {folds}"):
-        start_runs(tmp_path / "runs", small_corpus, tiny(), folds=folds, device="cpu")
+        start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(folds=folds, device="cpu"))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("deeds")
 def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
-    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=1)
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=3, device="cpu", jobs=1))
     record, shown = complete(tmp_path / "runs")
     assert record == json.loads((tmp_path / "runs/results.json").read_text())
     assert record["complete"] is True
@@ -246,7 +252,7 @@ def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, 
 
 @pytest.mark.usefixtures("deeds")
 def test_folds_have_means_for_each_seed(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
-    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, folds=2, device="cpu", jobs=2)
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=2, folds=2, device="cpu", jobs=2))
     record, _ = complete(tmp_path / "runs")
     # dev F1 is 0.11 and 0.12 for seed 0 on the two folds, 0.21 and 0.22 for seed 1
     by_seed = record["by_seed"]
@@ -262,7 +268,7 @@ def test_run_that_fails_does_not_stop_the_others_and_can_be_made_good(
     deeds: Callable[[str], None], small_corpus: Path, tiny: Tiny, tmp_path: Path
 ) -> None:
     deeds("0:fail,1:die")
-    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=1)
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=3, device="cpu", jobs=1))
     record, shown = complete(tmp_path / "runs")
     assert record["complete"] is False
     assert [run["name"] for run in record["runs"]] == ["seed-2"]
@@ -291,7 +297,7 @@ def test_jobs_says_how_many_go_on_at_once(
     deeds: Callable[[str], None], small_corpus: Path, tiny: Tiny, tmp_path: Path, jobs: int, together: bool
 ) -> None:
     deeds("0:slow,1:slow")
-    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, device="cpu", jobs=jobs)
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=2, device="cpu", jobs=jobs))
     complete(tmp_path / "runs")
     first, second = (times(tmp_path / "runs" / name / "times.txt") for name in ("seed-0", "seed-1"))
     assert (second[0] < first[1]) is together
@@ -301,7 +307,7 @@ def test_stop_reaches_all_runs_once_and_they_can_go_on(
     deeds: Callable[[str], None], small_corpus: Path, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deeds("0:wait,1:wait")
-    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=3, device="cpu", jobs=2)
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=3, device="cpu", jobs=2))
     hear = parallel.Workers.hear
 
     def stop_when_both_wait(self: parallel.Workers, seconds: float) -> object:
@@ -325,7 +331,7 @@ def test_stop_reaches_all_runs_once_and_they_can_go_on(
 
 
 def test_two_processes_do_not_go_on_with_the_same_runs(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
-    start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=2, device="cpu")
+    start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=2, device="cpu"))
     with (
         RunFolder(tmp_path / "runs").locked(lambda _: None),
         pytest.raises(RelatumError, match="another process is training here"),
@@ -334,7 +340,7 @@ def test_two_processes_do_not_go_on_with_the_same_runs(small_corpus: Path, tiny:
 
 
 def test_run_folder_that_was_not_written_whole_is_begun_again(small_corpus: Path, tiny: Tiny, tmp_path: Path) -> None:
-    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), n_runs=1, device="cpu")
+    plan = start_runs(tmp_path / "runs", small_corpus, tiny(), RunsRequest(n_runs=1, device="cpu"))
     (tmp_path / "runs/seed-0").mkdir()
     (tmp_path / "runs/seed-0/.run.json.x.partial").write_text("{")
     RunsFolder(tmp_path / "runs").prepare(plan)

@@ -151,108 +151,145 @@ def is_runs_folder(path: Path) -> bool:
     return (path / "runs.json").is_file()
 
 
+@dataclass(frozen=True, slots=True)
+class RunsRequest:
+    """The runs that the user asked for."""
+
+    n_runs: int = 1
+    """The number of seeds, on each of the folds where there are any."""
+    folds: int | Path | FoldChoice | None = None
+    """A number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs have."""
+    format: str | None = None
+    device: str = "auto"
+    jobs: int | None = None
+    """The most runs at once; None for as many as fit."""
+    with_test: bool = True
+    """False to score no run on test; folds that are made are then of train and dev, each of them dev once."""
+    command: str = ""
+    arguments: tuple[str, ...] = ()
+    """The arguments that a single run is started with, but for its data, seed, fold and folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedFolds:
+    """The folds of a plan."""
+
+    numbers: tuple[int | None, ...] = (None,)
+    """The folds that have runs of their own, counted from 1; None where there are none."""
+    lists: Path | None = None
+    """The file that holds the lists, or will hold them."""
+    made: tuple[Fold, ...] | None = None
+    """The folds that are made here, and not written yet."""
+    one_fold: int | None = None
+    """The fold that all runs have, if they all have the same."""
+
+
 def start_runs(
     out: Path,
     data: Path,
     config: Config,
-    *,
-    format: str | None = None,
-    n_runs: int = 1,
-    folds: int | Path | FoldChoice | None = None,
-    device: str = "auto",
-    jobs: int | None = None,
-    with_test: bool = True,
-    command: str = "",
-    arguments: Sequence[str] = (),
+    request: RunsRequest,
     say: Callable[[str], None] = lambda _: None,
 ) -> RunsPlan:
-    """Make the folder of several runs with its plan: `n_runs` seeds, on each of the folds where there are any.
+    """Make the folder of several runs with its plan.
 
-    `folds` is a number of folds to make of all documents, a file of lists, or one fold of such a file, which all runs
-    have. `jobs` is the most runs at once; if it is None, as many go on as fit. Without test, no run is scored on test,
-    and folds that are made are of train and dev, each of them dev once. Nothing is trained yet, and nothing is left
-    behind if data or settings are wrong. `say` is told the remarks on the data, each once.
+    Nothing is trained yet, and nothing is left behind if data or settings are wrong. `say` is told the remarks on the
+    data, each once.
     """
-    from relatum.extractor.device import choose_device
-    from relatum.training.runs.budgets import share_cores
     from relatum.training.setup import with_absolute_paths
 
     folder = RunsFolder(out)
     RunFolder(folder.path).check_new()
-    with_seed(config, config.training.seed + n_runs - 1)
+    with_seed(config, config.training.seed + request.n_runs - 1)
     config = with_absolute_paths(config)
-    made: tuple[Fold, ...] | None = None
-    lists: Path | None = None
-    numbers: list[int | None] = [None]
-    if isinstance(folds, int):
-        made = make_fold_lists(data, folds, config.training.seed, format, with_test=with_test)
-        lists, numbers = folder.folds, [*range(1, folds + 1)]
-        if with_test:
-            say(f"{folds} folds of all documents of {data} (seed {config.training.seed}), whatever parts they were in")
-        else:
-            n_documents = sum(len(fold.dev) for fold in made)
-            say(
-                f"{folds} folds of the {n_documents:,} documents of {data} that are not apart for test (seed "
-                f"{config.training.seed}); each is dev once"
-            )
-    elif isinstance(folds, FoldChoice):
-        lists = folds.path.absolute()
-    elif folds is not None:
-        lists = folds.absolute()
-        numbers = [*range(1, len(load_fold_lists(folds, data, format)) + 1)]
-    cores = share_cores(len(numbers) * n_runs, jobs, choose_device(device))
-    plan = RunsPlan(
-        config=config,
-        data=str(data.absolute()),
-        format=format,
-        folds=None if lists is None else str(lists),
-        one_fold=folds.number if isinstance(folds, FoldChoice) else None,
-        device=device,
-        n_jobs=cores.n_jobs,
-        by_memory=jobs is None,
-        threads=cores.threads,
-        command=command,
-        arguments=tuple(arguments),
-        runs=(),
-        remarks=(),
-        with_test=with_test,
-    )
-    seeds = range(config.training.seed, config.training.seed + n_runs)
+    folds = _plan_folds(request, folder, data, config.training.seed, say)
+    plan = _plan_without_runs(request, data, config, folds)
     remarks: dict[str, None] = {}
-    plan = replace(plan, runs=tuple(_plan_runs(plan, numbers, seeds, made, remarks)), remarks=tuple(remarks))
+    seeds = range(config.training.seed, config.training.seed + request.n_runs)
+    plan = replace(plan, runs=tuple(_plan_runs(plan, folds, seeds, remarks)), remarks=tuple(remarks))
     for remark in plan.remarks:
         say(remark)
-    with new_folder(folder.path) as draft:
-        if made is not None:
-            content = json.dumps([fold.parts() for fold in made])
-            (draft / folder.folds.name).write_text(content + "\n", encoding="utf-8")
-        content = json.dumps(plan.to_dict(), ensure_ascii=False, indent=2)
-        (draft / folder.plan.name).write_text(content + "\n", encoding="utf-8")
+    _write_plan(folder, plan, folds.made)
     return plan
 
 
+def _plan_folds(
+    request: RunsRequest, folder: RunsFolder, data: Path, seed: int, say: Callable[[str], None]
+) -> _PlannedFolds:
+    folds = request.folds
+    if folds is None:
+        return _PlannedFolds()
+    if isinstance(folds, FoldChoice):
+        return _PlannedFolds(lists=folds.path.absolute(), one_fold=folds.number)
+    if isinstance(folds, Path):
+        n_folds = len(load_fold_lists(folds, data, request.format))
+        return _PlannedFolds(tuple(range(1, n_folds + 1)), folds.absolute())
+    made = make_fold_lists(data, folds, seed, request.format, with_test=request.with_test)
+    say(_describe_folds(made, data, seed, request.with_test))
+    return _PlannedFolds(tuple(range(1, folds + 1)), folder.folds, made)
+
+
+def _describe_folds(made: Sequence[Fold], data: Path, seed: int, with_test: bool) -> str:
+    if with_test:
+        return f"{len(made)} folds of all documents of {data} (seed {seed}), whatever parts they were in"
+    n_documents = sum(len(fold.dev) for fold in made)
+    return (
+        f"{len(made)} folds of the {n_documents:,} documents of {data} that are not apart for test (seed {seed}); "
+        "each is dev once"
+    )
+
+
+def _plan_without_runs(request: RunsRequest, data: Path, config: Config, folds: _PlannedFolds) -> RunsPlan:
+    """Make a plan of everything that the runs have in common."""
+    from relatum.extractor.device import choose_device
+    from relatum.training.runs.budgets import share_cores
+
+    cores = share_cores(len(folds.numbers) * request.n_runs, request.jobs, choose_device(request.device))
+    return RunsPlan(
+        config=config,
+        data=str(data.absolute()),
+        format=request.format,
+        folds=None if folds.lists is None else str(folds.lists),
+        one_fold=folds.one_fold,
+        device=request.device,
+        n_jobs=cores.n_jobs,
+        by_memory=request.jobs is None,
+        threads=cores.threads,
+        command=request.command,
+        arguments=request.arguments,
+        runs=(),
+        remarks=(),
+        with_test=request.with_test,
+    )
+
+
 def _plan_runs(
-    plan: RunsPlan,
-    folds: Sequence[int | None],
-    seeds: Sequence[int],
-    made: tuple[Fold, ...] | None,
-    remarks: dict[str, None],
+    plan: RunsPlan, folds: _PlannedFolds, seeds: Sequence[int], remarks: dict[str, None]
 ) -> Iterator[PlannedRun]:
     """Yield the runs, fold by fold; read the data of each, so that problems are known before any run begins."""
-    for fold in folds:
+    for fold in folds.numbers:
         fingerprint, by_seed = "", False
         for seed in seeds:
             name = f"seed-{seed}" if fold is None else f"fold-{fold}/seed-{seed}"
             run = PlannedRun(name, seed, fold, "")
             chosen = plan.fold_of(run)
             if not fingerprint or by_seed:
-                choice = None if chosen is None else replace(FoldChoice.parse(chosen), lists=made)
+                choice = None if chosen is None else replace(FoldChoice.parse(chosen), lists=folds.made)
                 loaded = load_training_data(
                     Path(plan.data), with_seed(plan.config, seed), plan.format, choice, with_test=plan.with_test
                 )
                 fingerprint, by_seed = loaded.fingerprint(), loaded.dev_by_seed
                 remarks.update(dict.fromkeys(loaded.remarks))
             yield replace(run, fingerprint=fingerprint)
+
+
+def _write_plan(folder: RunsFolder, plan: RunsPlan, made: Sequence[Fold] | None) -> None:
+    with new_folder(folder.path) as draft:
+        if made is not None:
+            content = json.dumps([fold.parts() for fold in made])
+            (draft / folder.folds.name).write_text(content + "\n", encoding="utf-8")
+        content = json.dumps(plan.to_dict(), ensure_ascii=False, indent=2)
+        (draft / folder.plan.name).write_text(content + "\n", encoding="utf-8")
 
 
 def with_seed(config: Config, seed: int) -> Config:
