@@ -143,11 +143,7 @@ def load_training_data(
     and its file is not read, unless there are lists, which count all records.
     If dev is trained on as well, its sentences are at the end of train, and the dev part is empty.
     """
-    if config.training.dev == "train" and not with_test:
-        raise RelatumError(
-            'training.dev is "train": dev is trained on, so that nothing is left to score; leave that setting out '
-            "here, and use it for the last run, when all else is chosen"
-        )
+    _check_that_something_is_scored(config, with_test)
     corpus = _open(path, format_name)
     problems, remarks = Problems(), [f"skipped {name}: {reason}" for name, reason in corpus.skipped]
     if fold is not None:
@@ -156,6 +152,34 @@ def load_training_data(
         documents, by_seed = _read_parts(corpus, config, problems, remarks, with_test)
     if not with_test:
         documents["test"] = []
+    parts = _split_into_examples(documents, path, config, problems, remarks)
+    if config.data.on_error == "fail" or fold is not None:
+        problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
+    _refuse_empty_parts(parts, path, config, problems)
+    if config.training.dev == "train":
+        remarks.append(_join(parts))
+    if config.encoder.context:
+        remarks += _without_context(parts["train"])
+    schema = _schema(corpus.schema, parts, remarks)
+    if config.decoding.constraints == "schema":
+        remarks += _unconstrained(schema)
+    remarks += _try_tags(parts, schema, config, problems)
+    said = (*remarks, *_skipped_lines(problems), *problems.remark_lines())
+    return TrainingData(**parts, schema=schema, remarks=said, dev_by_seed=by_seed)
+
+
+def _check_that_something_is_scored(config: Config, with_test: bool) -> None:
+    if config.training.dev == "train" and not with_test:
+        raise RelatumError(
+            'training.dev is "train": dev is trained on, so that nothing is left to score; leave that setting out '
+            "here, and use it for the last run, when all else is chosen"
+        )
+
+
+def _split_into_examples(
+    documents: Mapping[str, Sequence[Document]], path: Path, config: Config, problems: Problems, remarks: list[str]
+) -> dict[str, list[Example]]:
+    """Split the documents of each part into sentences; a part that is scored keeps records that no model can hold."""
     parts = {}
     for name, part in documents.items():
         scored = name == "test" or (name == "dev" and config.training.dev == "choose")
@@ -163,27 +187,22 @@ def load_training_data(
         parts[name] = _examples(part, _to_score(config) if scored else config, problems, f"{path}, {name}")
         if scored:
             remarks += _unscored(name, problems.n_records - before)
-    if config.data.on_error == "fail" or fold is not None:
-        problems.raise_if_any(_CURE if fold is None else _FOLD_CURE)
+    return parts
+
+
+def _refuse_empty_parts(parts: Mapping[str, Sequence[Example]], path: Path, config: Config, problems: Problems) -> None:
     for name in ("train", "dev") if config.training.dev == "choose" else ("train",):
         if not parts[name]:
             problems.raise_if_any(_none_left(name))
             raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
-    if config.training.dev == "train":
-        remarks.append(_join(parts))
-    if config.encoder.context and not any(any(one.sentence.around) for one in parts["train"]):
-        remarks.append(
-            "encoder.context: no text of train has several sentences, so there is nothing to read around them"
-        )
-    schema = _schema(corpus.schema, parts, remarks)
-    if config.decoding.constraints == "schema":
-        remarks += _unconstrained(schema)
-    remarks += _try_tags(parts, schema, config, problems)
-    skipped = [f"skipped {problem}" for problem in problems.kept]
+
+
+def _skipped_lines(problems: Problems) -> list[str]:
+    """Return a line for each record that was skipped; if they are too many, a last line counts them all."""
+    lines = [f"skipped {problem}" for problem in problems.kept]
     if problems.count > len(problems.kept):
-        skipped.append(f"skipped {problems.size()} in all")
-    said = (*remarks, *skipped, *problems.remark_lines())
-    return TrainingData(**parts, schema=schema, remarks=said, dev_by_seed=by_seed)
+        lines.append(f"skipped {problems.size()} in all")
+    return lines
 
 
 def load_part(path: Path, part: str, config: Config, format_name: str | None = None) -> tuple[list[Example], list[str]]:
@@ -444,6 +463,13 @@ def _widen(kind: RelationType, whole: Schema, learned: Schema) -> RelationType:
 def _pairs(kind: RelationType) -> tuple[tuple[str, str], ...]:
     """Return all pairs of entity types that a relation type connects; empty if one of its ends may be anything."""
     return kind.pairs or tuple(product(kind.head_labels, kind.tail_labels))
+
+
+def _without_context(examples: Iterable[Example]) -> list[str]:
+    """Return a remark on a context that is empty, if no text has several sentences."""
+    if any(any(example.sentence.around) for example in examples):
+        return []
+    return ["encoder.context: no text of train has several sentences, so there is nothing to read around them"]
 
 
 def _unconstrained(schema: Schema) -> list[str]:
