@@ -42,13 +42,8 @@ class _EnoughError(Exception):
 
 def measure_training(seconds: float) -> float:
     """Count updates per second of a run with the settings that relatum chooses."""
-    from relatum.cli.train import Call, settle
-    from relatum.config import load_config
-    from relatum.extractor.device import choose_device
+    import relatum
     from relatum.monitor import Monitor
-    from relatum.training.corpus import load_training_data
-    from relatum.training.folder import RunRecord
-    from relatum.training.loop import train
 
     class Counter(Monitor):
         """A monitor that counts updates for some seconds after the first ones."""
@@ -68,13 +63,10 @@ def measure_training(seconds: float) -> float:
                 raise _EnoughError
 
     with tempfile.TemporaryDirectory() as folder:
-        overrides = ["training.evaluate_every=1000000", "training.steps=1000000"]
-        data = load_training_data(EXAMPLES, load_config(None, overrides), None, None)
-        call = Call(EXAMPLES, Path(folder) / "run", None, overrides, None, "cpu", None, with_test=False)
-        record = RunRecord(settle(call, data), str(EXAMPLES), None, None, "cpu", "", data.fingerprint(), False)
-        counter = Counter(seconds)
+        settings = {"training.evaluate_every": 1_000_000, "training.steps": 1_000_000}
+        counter, out = Counter(seconds), Path(folder) / "run"
         try:
-            train(data, record, call.out, device=choose_device("cpu"), monitor=counter)
+            relatum.train(EXAMPLES, out=out, overrides=settings, device="cpu", monitor=counter)
         except _EnoughError:
             return counter.speed
     raise AssertionError("the run ended before its time")

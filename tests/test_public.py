@@ -24,6 +24,8 @@ PUBLIC = {
     "Relation",
     "RelationType",
     "RelatumError",
+    "Run",
+    "Runs",
     "Schema",
     "SchemaError",
     "Scores",
@@ -34,6 +36,10 @@ PUBLIC = {
     "infer_schema",
     "load_config",
     "load_documents",
+    "resume",
+    "resume_runs",
+    "train",
+    "train_runs",
 }
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.result import Extraction
     from relatum.schema import RelationType, Schema, infer_schema
+    from relatum.training.run import Run
+    from relatum.training.runs.summary import Runs
+    from relatum.training.train import resume, resume_runs, train, train_runs
     from relatum.types import (
         Annotation,
         Attribute,
@@ -41,6 +44,9 @@ _HOME = {
     "relatum.extractor.extractor": ("Extractor",),
     "relatum.extractor.result": ("Extraction",),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
+    "relatum.training.run": ("Run",),
+    "relatum.training.runs.summary": ("Runs",),
+    "relatum.training.train": ("resume", "resume_runs", "train", "train_runs"),
     "relatum.types": (
         "Annotation",
         "Attribute",
@@ -73,6 +79,8 @@ __all__ = [
     "Relation",
     "RelationType",
     "RelatumError",
+    "Run",
+    "Runs",
     "Schema",
     "SchemaError",
     "Scores",
@@ -83,6 +91,10 @@ __all__ = [
     "infer_schema",
     "load_config",
     "load_documents",
+    "resume",
+    "resume_runs",
+    "train",
+    "train_runs",
 ]
 
 shorten_waiting()  # before anything below imports torch

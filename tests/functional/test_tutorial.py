@@ -71,7 +71,7 @@ def train(command: str, arguments: list[str], shown: str, monkeypatch: pytest.Mo
         raise RelatumError("all is chosen")
 
     with monkeypatch.context() as patch:
-        patch.setattr("relatum.cli.train._run", stop)
+        patch.setattr("relatum.training.loop.train", stop)
         _, said = run("relatum", arguments)
     assert promise(chosen + "relatum: all is chosen").search(flat(said)), (
         f"{command}\npromised:\n{chosen}\nfound:\n{said}"

@@ -1,10 +1,9 @@
-"""Several runs of `relatum train`: started, taken up again, and their scores shown."""
+"""The options and answers of `relatum train` with several runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -12,17 +11,12 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from relatum.cli.train import Call
-    from relatum.config import Config
-    from relatum.training.corpus import FoldChoice
     from relatum.training.runs.summary import Key, Runs, Spread
-
-Jobs = int | Literal["auto"] | None
 
 _TITLES = {"entities": "NER", "relations": "RE", "relations_strict": "RE+"}
 
 
-def read_jobs(text: str | None) -> Jobs:
+def read_jobs(text: str | None) -> int | Literal["auto"] | None:
     """Parse the value of --jobs."""
     if text is None or text == "auto":
         return text  # type: ignore[return-value]
@@ -31,88 +25,28 @@ def read_jobs(text: str | None) -> Jobs:
     return int(text)
 
 
-def start_several(call: Call, n_runs: int | None, folds: str | None, jobs: Jobs) -> Config:
-    """Make the folder of the runs, with nothing trained yet; return the settings that they will be trained with."""
-    from relatum.cli.console import say
-    from relatum.cli.train import settle
-    from relatum.config import load_config
-    from relatum.training.corpus import FoldChoice, load_training_data, make_fold_lists
-    from relatum.training.folder import RunFolder
-    from relatum.training.runs.plan import RunsRequest, start_runs
-
-    options = {"--runs": n_runs, "--folds": folds, "--jobs": jobs}
-    chosen: int | Path | FoldChoice | None = None
-    if call.fold is not None:
-        chosen = FoldChoice.parse(call.fold)
-    elif folds is not None:
-        chosen = int(folds) if folds.isdecimal() else Path(folds)
-        if isinstance(chosen, Path) and not chosen.is_file():
-            raise typer.BadParameter(f"--folds {folds}: expected a number from 2, or a JSON file of lists")
-    RunFolder(call.out).check_new()
-    config = load_config(call.config, call.overrides)
-    first = FoldChoice(chosen, 1) if isinstance(chosen, Path) else chosen
-    if isinstance(first, int):
-        lists = make_fold_lists(call.data, first, config.training.seed, call.format, with_test=call.with_test)
-        first = FoldChoice(Path("folds.json"), 1, lists)
-    settled = settle(call, load_training_data(call.data, config, call.format, first, with_test=call.with_test))
-    start_runs(
-        call.out,
-        call.data,
-        settled,
-        RunsRequest(
-            n_runs=n_runs or 1,
-            folds=chosen,
-            format=call.format,
-            device=call.device,
-            jobs=jobs if isinstance(jobs, int) else None,
-            with_test=call.with_test,
-            command=call.command(
-                *(str(w) for name, value in options.items() if value is not None for w in (name, value))
-            ),
-            arguments=(*call.arguments(), *_chosen(config, settled)),
-        ),
-        say,
-    )
-    return settled
+def read_folds(text: str | None) -> int | str | None:
+    """Parse the value of --folds."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    if not Path(text).is_file():
+        raise typer.BadParameter(f"--folds {text}: expected a number from 2, or a JSON file of lists")
+    return text
 
 
-def _chosen(given: Config, settled: Config) -> list[str]:
-    """Return the settings that were chosen for all runs as `--set` options.
-
-    A single run needs them, since it would else choose settings for its own data.
-    """
-    from relatum.config import list_keys
-
-    pairs = zip(list_keys(given), list_keys(settled), strict=True)
-    changed = [f"{new.name}={new.value}" for old, new in pairs if old.value != new.value]
-    return [word for setting in ("training.sizes=given", *changed) for word in ("--set", setting)] if changed else []
-
-
-def complete_several(
-    path: Path, device: str | None = None, jobs: Jobs = None, functions: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Complete all runs, and print their scores; the exit status is 1 if some failed.
-
-    `functions` are the rules for splitting text that the user named, by the keys of the section text.
-    """
+def show_runs(runs: Runs) -> None:
+    """Print the scores of all runs, and name those that failed; the exit status is 1 if there are any."""
     from relatum.cli.console import printable, results, say
-    from relatum.cli.runs_screen import RunsScreen
-    from relatum.cli.train import check_functions
     from relatum.training.folder import resume_command
-    from relatum.training.runs.parallel import complete_runs
-    from relatum.training.runs.plan import RunsFolder
 
-    config = RunsFolder(path).read(functions.values()).config
-    check_functions(config, functions)
-    runs = complete_runs(path, device=device, jobs=jobs, functions=functions.values(), monitor=RunsScreen())
     if runs.results:
         show_results(results(), runs)
-    print(printable(f"scores, mean and standard deviation: {path / 'results.json'}"))
+    print(printable(f"scores, mean and standard deviation: {runs.folder / 'results.json'}"))
     for failure in runs.failures:
-        log = path / failure.log.relative_to(runs.folder)
+        log = runs.folder / failure.log.relative_to(runs.folder.absolute())
         say(f"{failure.run.name} failed: {failure.message}\nall that it said: {log}")
     if runs.missing:
-        say(f"when the cause is mended: {resume_command(path, config)}")
+        say(f"when the cause is mended: {resume_command(runs.folder, runs.plan.config)}")
         raise typer.Exit(1)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 import typer
 
@@ -13,9 +13,6 @@ from relatum.cli.config import ConfigFile, Override
 from relatum.cli.options import DataFormat, Seed, read_splitting
 
 if TYPE_CHECKING:
-    from relatum.config import Config
-    from relatum.training.corpus import TrainingData
-    from relatum.training.folder import RunRecord
     from relatum.training.run import Run
 
 Device = Annotated[
@@ -29,33 +26,14 @@ _RESUMED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The arguments of `relatum train` for a new run, or for several."""
+class _Options(TypedDict):
+    """The options that one run and several have in common."""
 
-    data: Path
-    out: Path
-    config: Path | None
     overrides: list[str]
     format: str | None
     device: str
     fold: str | None
-    with_test: bool = True
-
-    def arguments(self) -> list[str]:
-        """Return the options that follow `relatum train DATA --out RUN`, except the fold."""
-        given = {"--config": self.config, "--from": self.format}
-        words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-        words += [word for override in self.overrides for word in ("--set", override)]
-        words += [] if self.with_test else ["--no-test"]
-        return words + ([] if self.device == "auto" else ["--device", self.device])
-
-    def command(self, *more: str) -> str:
-        """Return the whole command, to be kept with its results."""
-        import shlex
-
-        fold = [] if self.fold is None else ["--fold", self.fold]
-        return shlex.join(["relatum", "train", str(self.data), "--out", str(self.out), *fold, *more, *self.arguments()])
+    with_test: bool
 
 
 def train(
@@ -131,147 +109,84 @@ def train(
     training.seed, on every fold. RUN gets a folder for each of them (seed-0, or fold-1/seed-0), and RUN/results.json
     all scores with mean and standard deviation. Where one fails the others go on, and the exit status is 1.
     """
-    from relatum.cli.console import say
-    from relatum.cli.runs import complete_several, read_jobs, start_several
-    from relatum.training.loop import TrainingStopped
-    from relatum.training.processes import is_main_process, is_one_of_several
+    from relatum.cli.monitor import TerminalMonitor
+    from relatum.cli.runs import read_folds, read_jobs, show_runs
+    from relatum.cli.runs_screen import RunsScreen
+    from relatum.training import train as training
 
-    functions: dict[str, str] = {}
     if resume is not None:
         given = (data, out, config, from_, seed, fold, runs, folds, no_test or None, overlaps, crossing)
         if any(value is not None for value in given):
             raise typer.BadParameter(_RESUMED)
-        functions = read_splitting(override, _RESUMED)
-    elif data is None:
+        _resume(resume, device, jobs, read_splitting(override, _RESUMED))
+        return
+    if data is None:
         raise typer.BadParameter("give DATA, or --resume RUN")
-    elif out is None and is_one_of_several():
-        raise typer.BadParameter("several processes must know the folder of their run; give --out RUN")
     if fold is not None and folds is not None:
         raise typer.BadParameter("--fold takes one fold and --folds all of them; give one of the two")
-    several = (resume / "runs.json").is_file() if resume is not None else runs is not None or folds is not None
-    if jobs is not None and not several:
-        raise typer.BadParameter("--jobs says how many runs go on at once, and here is one; give --runs or --folds")
-    if several and is_one_of_several():
-        raise typer.BadParameter(
-            "a launcher started several processes for one run, and --runs and --folds make several runs; start them "
-            "without it"
+    named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
+    options: _Options = {
+        "overrides": [*(override or []), *(f"{key}={value}" for key, value in named.items() if value is not None)],
+        "format": from_,
+        "device": device or "auto",
+        "fold": fold,
+        "with_test": not no_test,
+    }
+    if runs is None and folds is None:
+        _refuse_jobs(jobs)
+        with _exit_status():
+            _show(training.train(data, config, out, **options, monitor=TerminalMonitor()))
+        return
+    lists, n_jobs = read_folds(folds), read_jobs(jobs)
+    with _exit_status():
+        show_runs(
+            training.train_runs(
+                data, config, out, n_runs=runs, folds=lists, jobs=n_jobs, **options, monitor=RunsScreen()
+            )
         )
-    n_jobs = read_jobs(jobs)
+
+
+def _resume(run: Path, device: str | None, jobs: str | None, functions: Mapping[str, str]) -> None:
+    """Go on with one run or several, and print the scores."""
+    from relatum.cli.monitor import TerminalMonitor
+    from relatum.cli.runs import read_jobs, show_runs
+    from relatum.cli.runs_screen import RunsScreen
+    from relatum.training import train as training
+    from relatum.training.runs.plan import is_runs_folder
+
+    if is_runs_folder(run):
+        n_jobs = read_jobs(jobs)
+        with _exit_status():
+            show_runs(training.resume_runs(run, device=device, jobs=n_jobs, **functions, monitor=RunsScreen()))
+        return
+    _refuse_jobs(jobs)
+    with _exit_status():
+        _show(training.resume(run, device=device, **functions, monitor=TerminalMonitor()))
+
+
+def _refuse_jobs(jobs: str | None) -> None:
+    if jobs is not None:
+        raise typer.BadParameter("--jobs says how many runs go on at once, and here is one; give --runs or --folds")
+
+
+@contextmanager
+def _exit_status() -> Iterator[None]:
+    """Turn arguments that do not go together into the exit status 2, and a run that was stopped into 130."""
+    from relatum.cli.console import say
+    from relatum.training.arguments import ArgumentError, OtherFunctionError
+    from relatum.training.loop import TrainingStopped
+    from relatum.training.processes import is_main_process
+
     try:
-        if resume is not None:
-            if several:
-                complete_several(resume, device, n_jobs, functions)
-            else:
-                _show(_resume(resume, device, functions))
-            return
-        assert data is not None
-        is_named, out = out is not None, out or _free_folder(data)
-        named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
-        options = [f"{key}={value}" for key, value in named.items() if value is not None]
-        overrides = [*(override or []), *options]
-        call = Call(data, out, config, overrides, from_, device or "auto", fold, with_test=not no_test)
-        if several:
-            settled = start_several(call, runs, folds, n_jobs)
-            if not is_named:
-                say(_whereabouts(out))
-            complete_several(out, functions=settled.text.functions())
-        else:
-            _show(_start(call, on_made=lambda: None if is_named else say(_whereabouts(out))))
+        yield
+    except OtherFunctionError as error:
+        raise typer.BadParameter(f"{error}; {_RESUMED}") from None
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from None
     except TrainingStopped as stopped:
         if is_main_process():
             say(str(stopped))
         raise typer.Exit(130) from None
-
-
-def _start(call: Call, on_made: Callable[[], None]) -> Run:
-    from relatum.config import load_config
-    from relatum.training.corpus import FoldChoice, load_training_data
-    from relatum.training.folder import RunFolder, RunRecord
-
-    settings = load_config(call.config, call.overrides)
-    choice = None if call.fold is None else FoldChoice.parse(call.fold)
-    RunFolder(call.out).check_new()
-    loaded = load_training_data(call.data, settings, call.format, choice, with_test=call.with_test)
-    settings = settle(call, loaded)
-    record = RunRecord(
-        config=settings,
-        data=str(call.data.absolute()),
-        format=call.format,
-        fold=None if choice is None else f"{choice.path.absolute()}:{choice.number}",
-        device=call.device,
-        command=call.command(),
-        fingerprint=loaded.fingerprint(),
-        with_test=call.with_test,
-    )
-    return _run(loaded, record, call.out, call.device, resume=False, on_made=on_made)
-
-
-def settle(call: Call, data: TrainingData) -> Config:
-    """Return the settings of a call; settings that it leaves open are chosen for the data and machine, and printed."""
-    from relatum.cli.console import say
-    from relatum.extractor.device import choose_device
-    from relatum.training import defaults
-    from relatum.training.processes import is_main_process
-
-    lengths = [len(example.sentence) for example in data.train]
-    machine = defaults.find_machine(choose_device(call.device))
-    config, choices = defaults.fill_defaults(call.config, call.overrides, lengths, machine)
-    if choices and is_main_process():
-        lines = "".join(f"\n  {choice}" for choice in choices)
-        say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")
-    return config
-
-
-def _free_folder(data: Path) -> Path:
-    """Return the first folder in runs/ that is named after the data and does not exist yet."""
-    from itertools import count
-
-    name = data.absolute().name.partition(".")[0] or "run"
-    return next(path for number in count(1) if not (path := Path("runs") / f"{name}-{number}").exists())
-
-
-def _whereabouts(run: Path) -> str:
-    """Return the message about the folder of a run that the user did not name.
-
-    It is shown once the folder is there: a run that is refused has none.
-    """
-    return f"the folder of the run is {run}"
-
-
-def _resume(run: Path, device: str | None, functions: Mapping[str, str]) -> Run:
-    from relatum.training.corpus import FoldChoice, load_training_data
-    from relatum.training.folder import RunFolder
-
-    record = RunFolder(run).read(functions.values())
-    check_functions(record.config, functions)
-    fold = None if record.fold is None else FoldChoice.parse(record.fold)
-    loaded = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
-    return _run(loaded, record, run, device or record.device, resume=True)
-
-
-def check_functions(config: Config, given: Mapping[str, str]) -> None:
-    """Refuse rules for splitting text other than the rules that a run was started with."""
-    for key, name in given.items():
-        if config.text.to_dict()[key] != name:
-            raise typer.BadParameter(
-                f"--set text.{key}={name}: the run was started with {config.text.to_dict()[key]}; {_RESUMED}"
-            )
-
-
-def _run(
-    data: TrainingData,
-    record: RunRecord,
-    run: Path,
-    device: str,
-    resume: bool,
-    on_made: Callable[[], None] = lambda: None,
-) -> Run:
-    from relatum.cli.monitor import TerminalMonitor
-    from relatum.extractor.device import choose_device
-    from relatum.training.loop import train as start
-
-    chosen = choose_device(device)
-    return start(data, record, run, device=chosen, monitor=TerminalMonitor(), resume=resume, on_made=on_made)
 
 
 def _show(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from relatum.cli.config import ConfigFile, Override
 from relatum.cli.options import DataFormat, Seed
-from relatum.cli.train import Call, Device, settle
+from relatum.cli.train import Device
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,25 +44,17 @@ def tune(
     """
     from relatum.cli.console import printable, results, say
     from relatum.cli.monitor import TerminalMonitor
-    from relatum.config import load_config
     from relatum.extractor.device import choose_device
     from relatum.lab.search.trials import Search
+    from relatum.training.arguments import TrainArguments
     from relatum.training.corpus import load_training_data
-    from relatum.training.folder import RunRecord
     from relatum.training.loop import TrainingStopped
 
     overrides = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
-    call = Call(data, out, config, overrides, from_, device or "auto", None)
-    loaded = load_training_data(data, load_config(config, overrides), from_, with_test=False)
-    record = RunRecord(
-        config=settle(call, loaded),
-        data=str(data.absolute()),
-        format=from_,
-        fold=None,
-        device=call.device,
-        command=call.command().replace("relatum train", "relatum tune", 1),
-        fingerprint=loaded.fingerprint(),
-    )
+    arguments = TrainArguments(data, out, config, tuple(overrides), from_, device or "auto")
+    loaded = load_training_data(data, arguments.load_config(), from_, with_test=False)
+    record = arguments.make_record(arguments.fill_defaults(loaded, say), loaded)
+    record = replace(record, command=record.command.replace("relatum train", "relatum tune", 1))
     search = Search(out, loaded, record, [text.partition("=")[0].strip() for text in overrides], say)
     say(
         "trials are chosen by their scores on dev; test is not read. The space:\n  "
@@ -75,7 +68,7 @@ def tune(
         )
 
     try:
-        best = search.run(trials, timeout, choose_device(call.device), TerminalMonitor, ended)
+        best = search.run(trials, timeout, choose_device(arguments.device), TerminalMonitor, ended)
     except TrainingStopped as stopped:
         say(str(stopped))
         raise typer.Exit(130) from None

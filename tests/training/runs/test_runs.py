@@ -246,7 +246,7 @@ def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, 
     best = {"dev": ceiling_record(make_scores(0.9))}
     result = folder.run(folder.read().runs[1]).result
     result.write_text(json.dumps({**json.loads(result.read_text()), "ceiling": best}))
-    again = Runs.read(folder, folder.read()).to_dict()
+    again = Runs.read(folder.path, folder.read()).to_dict()
     assert [run["ceiling"] for run in again["runs"]] == [None, best, None]
 
 

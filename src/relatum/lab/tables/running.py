@@ -84,7 +84,7 @@ def complete_rows(
             outcome.failures.setdefault(row.folder.path, []).append(replace(failure, run=run))
         for row in rows:
             own = outcome.failures.get(row.folder.path, [])
-            row.folder.write_results(Runs.read(row.folder, row.plan, own).to_dict())
+            row.folder.write_results(Runs.read(row.folder.path, row.plan, own).to_dict())
     return outcome
 
 

@@ -139,7 +139,7 @@ def complete_runs(
                 f"stopped; {n_complete} of {len(plan.runs)} runs are complete and the state of the others is "
                 f"saved. To go on: {resume_command(path, plan.config)}"
             )
-        runs = Runs.read(folder, plan, failures)
+        runs = Runs.read(path, plan, failures)
         folder.write_results(runs.to_dict())
     return runs
 

@@ -60,10 +60,11 @@ class Runs:
     """The runs that failed."""
 
     @classmethod
-    def read(cls, folder: RunsFolder, plan: RunsPlan, failures: Iterable[Failure] = ()) -> Runs:
+    def read(cls, folder: Path, plan: RunsPlan, failures: Iterable[Failure] = ()) -> Runs:
         """Read the results of all complete runs of a folder."""
-        results = {run: RunResult.read(path) for run in plan.runs if (path := folder.run(run).result).exists()}
-        return cls(folder.path, plan, results, tuple(failures))
+        paths = {run: RunsFolder(folder).run(run).result for run in plan.runs}
+        results = {run: RunResult.read(path) for run, path in paths.items() if path.exists()}
+        return cls(folder, plan, results, tuple(failures))
 
     @property
     def runs(self) -> list[Run]:
@@ -136,11 +137,11 @@ class Runs:
             **self._place(run),
             "status": "not complete" if failure is None else "failed",
             "message": None if failure is None else failure.message,
-            "log": None if failure is None else str(failure.log.relative_to(self.folder)),
+            "log": None if failure is None else str(failure.log.relative_to(self.folder.absolute())),
         }
 
     def _place(self, run: PlannedRun) -> dict[str, Any]:
-        return {"name": run.name, "path": str(self.folder / run.name), "seed": run.seed, "fold": run.fold}
+        return {"name": run.name, "path": str(self.folder.absolute() / run.name), "seed": run.seed, "fold": run.fold}
 
     def _by_seed(self) -> dict[str, Any] | None:
         """Return the means of each seed and their spread; None if there are no folds."""

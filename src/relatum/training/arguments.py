@@ -1,0 +1,113 @@
+"""The arguments of a new run, and the command that gives the same ones."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from relatum.config import Config, list_keys, load_config
+from relatum.config.toml import to_toml
+from relatum.errors import RelatumError
+from relatum.extractor.device import choose_device
+from relatum.training.corpus import FoldChoice, TrainingData, load_training_data
+from relatum.training.defaults import fill_defaults, find_machine
+from relatum.training.folder import RunRecord
+from relatum.training.processes import is_main_process
+
+Overrides = Mapping[str, object] | Sequence[str]
+"""Settings by their dotted names, or as `--set` takes them, such as "training.steps=200"."""
+
+
+class ArgumentError(RelatumError):
+    """Arguments that do not go together."""
+
+
+class OtherFunctionError(ArgumentError):
+    """A rule for splitting texts that is not the one a run was started with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainArguments:
+    """The arguments of a new run, or of several."""
+
+    data: Path
+    out: Path
+    config: Path | None = None
+    """The file of settings."""
+    overrides: tuple[str, ...] = ()
+    """Settings that override the file, as `--set` takes them."""
+    format: str | None = None
+    device: str = "auto"
+    fold: str | None = None
+    """One fold, as `--fold` takes it."""
+    with_test: bool = True
+
+    def options(self) -> list[str]:
+        """Return the options that follow `relatum train DATA --out RUN`, except the fold."""
+        given = {"--config": self.config, "--from": self.format}
+        words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+        words += [word for override in self.overrides for word in ("--set", override)]
+        words += [] if self.with_test else ["--no-test"]
+        return words + ([] if self.device == "auto" else ["--device", self.device])
+
+    def command(self, *more: str) -> str:
+        """Return the whole command, to be kept with its results."""
+        fold = [] if self.fold is None else ["--fold", self.fold]
+        return shlex.join(["relatum", "train", str(self.data), "--out", str(self.out), *fold, *more, *self.options()])
+
+    def load_config(self) -> Config:
+        """Load the settings as they were given."""
+        return load_config(self.config, self.overrides)
+
+    def fold_choice(self) -> FoldChoice | None:
+        return None if self.fold is None else FoldChoice.parse(self.fold)
+
+    def load_data(self, config: Config, fold: FoldChoice | None) -> TrainingData:
+        return load_training_data(self.data, config, self.format, fold, with_test=self.with_test)
+
+    def fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
+        """Load the settings; settings that are left open are filled in for the data and machine, and said."""
+        lengths = [len(example.sentence) for example in data.train]
+        machine = find_machine(choose_device(self.device))
+        config, settings = fill_defaults(self.config, self.overrides, lengths, machine)
+        if settings and is_main_process():
+            lines = "".join(f"\n  {setting}" for setting in settings)
+            say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")
+        return config
+
+    def make_record(self, config: Config, data: TrainingData, fold: FoldChoice | None = None) -> RunRecord:
+        """Make the record that a run is started with."""
+        return RunRecord(
+            config=config,
+            data=str(self.data.absolute()),
+            format=self.format,
+            fold=None if fold is None else f"{fold.path.absolute()}:{fold.number}",
+            device=self.device,
+            command=self.command(),
+            fingerprint=data.fingerprint(),
+            with_test=self.with_test,
+        )
+
+
+def list_overrides(overrides: Overrides) -> list[str]:
+    """Return overrides as `--set` takes them."""
+    if isinstance(overrides, Mapping):
+        return [f"{key}={_write(value)}" for key, value in overrides.items()]
+    return list(overrides)
+
+
+def config_overrides(config: Config) -> list[str]:
+    """Return the overrides that make a config out of the defaults.
+
+    `training.sizes` is always among them: a whole config leaves nothing open, unless it says so.
+    """
+    keys = [key for key in list_keys(config) if key.name == "training.sizes" or key.value != key.default]
+    return [f"{key.name}={_write(key.value)}" for key in keys]
+
+
+def _write(value: object) -> str:
+    if value is None:
+        return "unset"
+    return to_toml(str(value) if isinstance(value, Path) else value)
