@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from relatum.cli.app import app
 from relatum.config import Config
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.extractor.extractor import Extractor
@@ -26,6 +26,7 @@ from relatum.training.loop import score, train
 from relatum.training.setup import make_model
 from relatum.types import Context
 
+from ..small_models import make_inputs
 from .conftest import Silent
 
 CPU = torch.device("cpu")
@@ -81,9 +82,9 @@ def test_batches_are_what_the_model_reads_with_context(
     sentences = [examples[index].sentence for index in chosen]
     found, _ = Batches(model, examples).make(chosen)
     words, around = [one.words for one in sentences], [one.around for one in sentences]
-    wanted = model.inputs(words, around=around)
+    wanted = make_inputs(model, words, context=around)
     monkeypatch.undo()
-    alone = model.inputs(words)
+    alone = make_inputs(model, words)
     assert found.vectors is not None
     assert wanted.vectors is not None
     torch.testing.assert_close(found.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
@@ -97,13 +98,14 @@ def test_tuned_encoder_learns_with_context(start: Start, reader: Settings, monke
     data, _ = start(config)
     model, _ = make_model(data, config, CPU)
     seen: list[Context] = []
-    learn = TunedEncoder.learn
+    encode = TunedEncoder.encode
 
-    def note(encoder: TunedEncoder, sentences: Sequence[Sequence[str]], around: Sequence[Context]) -> EncoderOutput:
-        seen.extend(around)
-        return learn(encoder, sentences, around)
+    def note(encoder: TunedEncoder, batch: EncoderInput, learning: bool) -> EncoderOutput:
+        assert learning
+        seen.extend(batch.context or ())
+        return encode(encoder, batch, learning)
 
-    monkeypatch.setattr(TunedEncoder, "learn", note)
+    monkeypatch.setattr(TunedEncoder, "encode", note)
     short = [one for one in data.train if sum(map(len, one.sentence.words)) <= 60][:4]
     Batches(model, short).make(range(4))
     assert seen == [one.sentence.around for one in short]

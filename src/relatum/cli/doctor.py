@@ -218,6 +218,17 @@ def _backends() -> Iterator[Finding]:
         yield Finding(backend.name, used + backend.reason, "ok" if backend.available else "missing")
 
 
+def _runtimes() -> Iterator[Finding]:
+    if isinstance(_torch(), Finding):
+        yield Finding("torch", "needs torch, see above", "broken")
+        return
+    from relatum.runtime.base import explain
+
+    for runtime in explain():
+        used = "reads on a CPU; " if runtime.is_used else ""
+        yield Finding(runtime.name, used + runtime.reason)
+
+
 def _extras() -> Iterator[Finding]:
     for extra, package, purpose in EXTRAS:
         version = _version(package)
@@ -285,6 +296,7 @@ def _gib(size: float) -> str:
 SECTIONS: dict[str, Callable[[], Iterator[Finding]]] = {
     "versions": _versions,
     "devices": _devices,
+    "runtimes": _runtimes,
     "md-gru backends": _backends,
     "extras": _extras,
     "models": _models,

@@ -22,21 +22,22 @@ from relatum.data.context import around_window, find_context
 from relatum.data.documents import map_spans
 from relatum.data.splitting import Rule, Splitter, find_final_stops, find_owned_stop, make_splitter, rule_name
 from relatum.data.windows import make_windows, merge_relations, merge_windows
+from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
-from relatum.extractor.precision import Precision, check_precision, set_precision
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.extractor.unseen import UnseenCharacters
 from relatum.models.checkpoint import load_model, read_card, save_model
-from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
+from relatum.runtime.base import Runtime, select
+from relatum.runtime.precision import Precision, check_precision, set_precision
 from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
-    from relatum.extractor.introspection.layers import Reading
+    from relatum.extractor.introspection.layers import LayerOutputs
     from relatum.extractor.introspection.probe import Probe
 
 _SHOWN_LABELS = 8
@@ -70,7 +71,7 @@ class Extractor:
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
-        self._known = KnownWords()
+        self._selected: tuple[Model, Runtime] | None = None
         self._unseen = find_unseen([model])
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
@@ -116,6 +117,16 @@ class Extractor:
         set_precision(extractor.model, precision)
         return extractor
 
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that reads with the model, selected when it is first used."""
+        if self._selected is None or self._selected[0] is not self.model:
+            self._selected = self.model, self._select()
+        return self._selected[1]
+
+    def _select(self) -> Runtime:
+        return select(self.model)
+
     def __repr__(self) -> str:
         schema = self.model.schema
         entities, relations = _shorten(schema.entity_types), _shorten(schema.relation_names) or "no relations"
@@ -128,7 +139,7 @@ class Extractor:
         memory, while compiled code may be reading them. The splitter is left unpickled: a user's function may need that
         pickler.
         """
-        state = {name: value for name, value in self.__dict__.items() if name != "splitter"}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("splitter", "_selected")}
         if self.model.device.type != "cpu":
             state = deepcopy(state)
             for model in _models_of(state):
@@ -138,7 +149,7 @@ class Extractor:
     def __setstate__(self, stored: dict[str, Any]) -> None:
         """Take up the state of another extractor, on the same device; on the CPU where there is no such device."""
         state = pickle.loads(stored["state"])
-        self.__dict__.update(state, splitter=stored["splitter"])
+        self.__dict__.update(state, splitter=stored["splitter"], _selected=None)
         device = torch.device(stored["device"])
         if device.type == "cuda" and (device.index or 0) < torch.cuda.device_count():
             for model in _models_of(state):
@@ -282,7 +293,7 @@ class Extractor:
         for window in windows:
             n_left[window.sentence] += 1
         n_read = n_left.count(0)
-        for job, answers in self._do(self._jobs(windows, sentences, entities, batch_size)):
+        for job, answers in do_jobs(self.model, self.runtime, self._jobs(windows, sentences, entities, batch_size)):
             for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
                 n_left[one.sentence] -= 1
@@ -318,7 +329,7 @@ class Extractor:
         sentences: Sequence[Sentence],
         entities: Sequence[Sequence[Entity]] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Iterator[tuple[int, list[Reading]]]:
+    ) -> Iterator[tuple[int, list[LayerOutputs]]]:
         """Yield the number of each sentence that has words, and what all layers find in its windows; longest first.
 
         Windows and batches are the same as in `predict`; entities may be given as there.
@@ -330,8 +341,8 @@ class Extractor:
         windows = self._all_windows(sentences)
         n_left = Counter(window.sentence for window in windows)
         n_read = len(sentences) - len(n_left)
-        waiting: dict[int, list[Reading]] = {}
-        for number, reading in read_layers(self.model, self._jobs(windows, sentences, entities), self._known):
+        waiting: dict[int, list[LayerOutputs]] = {}
+        for number, reading in read_layers(self.model, self.runtime, self._jobs(windows, sentences, entities)):
             waiting.setdefault(number, []).append(reading)
             n_left[number] -= 1
             if not n_left[number]:
@@ -363,10 +374,10 @@ class Extractor:
             ]
             if self._unseen is not None:
                 words = list(map(self._unseen.replace_emoji, words))
-            around = None
+            beside = None
             if context:
-                around = [around_window(sentences[one.sentence], one.span, context) for one in members]
-            yield Job(members, words, given, around)
+                beside = [around_window(sentences[one.sentence], one.span, context) for one in members]
+            yield Job(members, EncoderInput(words, beside), given)
 
     def join_windows(
         self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
@@ -396,9 +407,6 @@ class Extractor:
     def _find_owned(self, words: Sequence[str]) -> int | None:
         """Return the index of the stop that is added to entities ending with the word before it, or None."""
         return find_owned_stop(words) if self.model.config.extraction.trim_stops else None
-
-    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
-        return do_jobs(self.model, jobs, self._known)
 
     def _windows(self, words: Sequence[str]) -> list[Span]:
         """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow."""

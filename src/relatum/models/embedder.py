@@ -61,7 +61,7 @@ class TextEmbedder(nn.Module):
         """Return the vectors that are joined side by side before the projection."""
         parts = []
         if self.characters is not None:
-            parts.append(Vectors(self.characters(inputs.spelling)) if inputs.spelt is None else inputs.spelt)
+            parts.append(inputs.character_vectors or Vectors(self.characters(inputs.characters)))
         if self.words is not None:
             parts.append(Vectors(self.words(inputs.words)))
         if inputs.vectors is not None:
