@@ -234,6 +234,7 @@ def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Pat
             near = sentence.around.nearest(model.config.encoder.context)
             outputs = select(model).read(EncoderInput([sentence.words], [near]))
             of_words.append(outputs.entity_logits.double().softmax(-1).numpy())
+            assert outputs.relation_logits is not None
             of_cells.append(outputs.relation_logits.double().softmax(-1).numpy())
         tags = models[0].sequence_tags, models[0].table_tags
         (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, "no-relation")

@@ -45,7 +45,9 @@ class NativeEncoder(HuggingFaceEncoder):
         """Prepare the features of a batch for one call of compiled code; None if compiled code cannot run."""
         if not any(batch.words) or not self._can_pack():
             return None
-        packed = self._packing.find(self._bert, lambda: PackedEncoder(pack_bert(self._bert), self._splits))
+        # A frozen encoder changes as a whole or not at all. To look at every weight of it, each time, would take a
+        # fiftieth of the time of a sentence.
+        packed = self._packing.find(self._bert.norm, lambda: PackedEncoder(pack_bert(self._bert), self._splits))
         pieces, starts = [], []
         for sentence in self.cut(batch):
             pieces.append(sentence.pieces)
