@@ -71,7 +71,7 @@ def read_sequence(
     layer: SequenceLayer, sequence: Tensor, table: Tensor, mask: Tensor, splits: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The next sequence and the attention, (batch, heads, words, words), by compiled code."""
-    packed, words = _pack_sequence(layer), Words.of(mask)
+    packed, words = _pack_sequence(layer), Words.of(mask.sum(1).tolist())
     result = words.make(sequence.shape)
     attention = words.make((len(words.lengths), packed.n_heads, words.n_words, words.n_words))
     job = packed.weights_job(TABLE_DTYPES.index(table.dtype), splits)
@@ -85,7 +85,7 @@ def read_sequence(
 
 def read_pairs(module: Pairing, sequence: Tensor, maps: Tensor, mask: Tensor) -> Tensor:
     """The table of pairs by compiled code."""
-    packed, words = _pack_pairing(module), Words.of(mask)
+    packed, words = _pack_pairing(module), Words.of(mask.sum(1).tolist())
     table = words.make(words.shape(2, packed.table_width), packed.dtype)
     job = packed.weights_job()
     job.sequence, job.maps, job.table = sequence.data_ptr(), maps.data_ptr(), table.data_ptr()
@@ -259,13 +259,17 @@ def assert_same(found: Outputs, wanted: Outputs, mask: Tensor, tolerance: float 
         close(one.attention.movedim(1, -1), two.attention.movedim(1, -1), cells(mask))
 
 
+def parts_of(network: TableSequenceNetwork, inputs: ModelInputs) -> list[Vectors]:
+    return network.embedder.join(inputs.character_vectors, inputs.words, inputs.vectors)
+
+
 def read_compiled(network: TableSequenceNetwork, inputs: ModelInputs, keep: bool = True) -> Outputs:
     """The outputs of a network by compiled code."""
     with torch.inference_mode():
         packed, refusal = pack_network(network)
         assert packed is not None, refusal
         assert inputs.attention_maps is not None
-        scores = packed.read(network.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep)
+        scores = packed.read(parts_of(network, inputs), inputs.attention_maps, inputs.mask.sum(1).tolist(), keep)
         return Outputs(scores.of_words, scores.of_cells, tuple(LayerState(*state) for state in scores.states))
 
 
@@ -354,7 +358,7 @@ def test_prepared_scores_keep_all_that_they_are_written_to() -> None:
         packed, _ = pack_network(network)
         assert packed is not None
         assert inputs.attention_maps is not None
-        prepared = packed.prepare(network.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep=True)
+        prepared = packed.prepare(parts_of(network, inputs), inputs.attention_maps, [5, 2], keep=True)
     written = weakref.WeakSet([prepared.scores.of_words, *prepared.scores.states[0]])
     run = prepared.run
     del prepared

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -111,10 +112,11 @@ class Words:
     """The address of the lengths."""
 
     @classmethod
-    def of(cls, mask: Tensor) -> Words:
-        lengths: NDArray[np.int32] = mask.numpy().sum(1, dtype=np.int32)
-        n_words = mask.shape[1]
-        return cls(lengths, n_words, min(lengths.tolist(), default=0) < n_words, address_of(lengths))
+    def of(cls, n_words: Sequence[int]) -> Words:
+        """Describe a batch that is padded to its longest sentence, given the number of words of each sentence."""
+        lengths = np.array(n_words, np.int32)
+        longest = max(n_words)
+        return cls(lengths, longest, min(n_words) < longest, address_of(lengths))
 
     def shape(self, n_axes: int, width: int) -> tuple[int, ...]:
         """Return the shape of a tensor with a vector for each word, or with two axes for each cell."""

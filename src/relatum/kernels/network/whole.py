@@ -116,19 +116,22 @@ class PackedNetwork(Holder):
             )
         )
 
-    def read(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> Scores:
+    def read(self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False) -> Scores:
         """Return the scores of tags; see `prepare`."""
-        prepared = self.prepare(parts, maps, mask, keep)
+        prepared = self.prepare(parts, maps, lengths, keep)
         prepared.run()
         return prepared.scores
 
-    def prepare(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> PreparedScores:
+    def prepare(
+        self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False
+    ) -> PreparedScores:
         """Prepare the scoring of words, from their vectors side by side and the maps between words; allocate results.
 
-        With `keep` the results include the output of each layer in every round. All values that are given are float32;
-        contiguous values are not read before the scores are computed.
+        `lengths` are the numbers of words of the sentences. With `keep` the results include the output of each layer in
+        every round. All values that are given are float32; contiguous values are not read before the scores are
+        computed.
         """
-        words = Words.of(mask)
+        words = Words.of(lengths)
         maps, parts = maps.contiguous(), [(values.contiguous(), rows) for values, rows in parts]
         n_kept = self._n_steps if keep else min(2, self._n_steps)
         of_sequence, of_table = words.shape(1, self._width), words.shape(2, self._table_width)

@@ -75,19 +75,20 @@ class NativeEncoder(HuggingFaceEncoder):
 
 def prepare_features(
     model: Model, batch: EncoderInput, features: EncoderOutput | None
-) -> tuple[EncoderOutput | None, Callable[[], None]]:
+) -> tuple[EncoderOutput, Callable[[], None]]:
     """Return features and a function that computes them; before it is called, their values may be anything.
 
     Features that are given, or that the network has to mix first, are computed already.
     """
     encoder = model.encoder
-    if features is None and isinstance(encoder, NativeEncoder) and model.network.embedder.mixing is None:
+    assert encoder is not None
+    if features is not None:
+        return features, _do_nothing
+    if isinstance(encoder, NativeEncoder) and model.network.embedder.mixing is None:
         prepared = encoder.prepare(batch)
         if prepared is not None:
             return EncoderOutput(prepared.vectors, prepared.maps), prepared.run
-    if features is None and encoder is not None:
-        features = encoder.encode(batch)
-    return features, _do_nothing
+    return encoder.encode(batch), _do_nothing
 
 
 def _do_nothing() -> None:

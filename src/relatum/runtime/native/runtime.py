@@ -14,7 +14,7 @@ from relatum.kernels.compile import can_load
 from relatum.kernels.network.characters import PackedCharacters
 from relatum.kernels.network.cpu import SOURCE, is_available
 from relatum.kernels.network.whole import PackedNetwork
-from relatum.models.collate import IndexedSentence, collate
+from relatum.models.collate import pad_rows
 from relatum.models.model import Model
 from relatum.models.outputs import LayerState, Outputs
 from relatum.runtime.base import evaluating
@@ -49,35 +49,41 @@ class NativeRuntime:
             if packed is None:  # the model was moved or cast, or another backend named, since this was selected
                 return self._plain.read(batch, keep_layers, features)
             vectors = self._cache.vectors(batch.words, model, self._read_words)
-            sentences = [IndexedSentence.of(words, model, with_characters=False) for words in batch.words]
             features, compute_features = prepare_features(model, batch, features)
-            inputs, _ = collate(model, sentences, features, vectors)
-            assert inputs.attention_maps is not None
-            prepared = packed.prepare(network.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep_layers)
+            assert features.attention_maps is not None
+            parts = network.embedder.join(vectors, self._index_words(batch), features.vectors)
+            prepared = packed.prepare(parts, features.attention_maps, batch.lengths, keep_layers)
         compute_features()
         prepared.run()
         scores = prepared.scores
         layers = tuple(LayerState(*state) for state in scores.states)
-        return Outputs(scores.of_words, scores.of_cells, layers, inputs.attention_maps)
+        return Outputs(scores.of_words, scores.of_cells, layers, features.attention_maps)
 
     def find_refusal(self) -> str | None:
         """Return why compiled code cannot read with the model; None if it can. Compiles the code on first call."""
-        return self._pack()[1]
+        model = self._model
+        if model.device.type != "cpu":
+            return f"the model is on the device {str(model.device)!r}"
+        if model.encoder is None or not model.encoder.n_attention_maps or not model.reads_attention_maps:
+            return "the table reads no attention maps"
+        return self._pack()[1] if is_available() else can_load(SOURCE)[1]
 
     def _pack(self) -> tuple[PackedNetwork | None, str | None]:
         """Return the packed network; or None, and why there is none."""
-        model, network = self._model, self._model.network
-        if model.device.type != "cpu":
-            return None, f"the model is on the device {str(model.device)!r}"
+        network = self._model.network
         if network.table_dtype is not None:
             return None, "products over tables are computed under autocast"
         if not allows_compiled():
             return None, "another backend of the MD-GRU has been named"
-        if model.encoder is None or not model.encoder.n_attention_maps or not model.reads_attention_maps:
-            return None, "the table reads no attention maps"
-        if not is_available():
-            return None, can_load(SOURCE)[1]
         return self._packed_network.find(network, lambda: pack_network(network))
+
+    def _index_words(self, batch: EncoderInput) -> Tensor | None:
+        """Return the index of each word in the word vectors; None if the model has none."""
+        vocabulary = self._model.words
+        if vocabulary is None:
+            return None
+        rows = [np.array(vocabulary.indices(words), np.int64) for words in batch.words]
+        return torch.from_numpy(pad_rows(rows, max(batch.lengths)))
 
     def _read_words(self, words: Sequence[str], table: Tensor, first: int) -> None:
         """Write the vectors of words into the rows of a table, from row `first` on."""
