@@ -19,10 +19,8 @@ LONG_FUNCTIONS = {
     "web/app.py": "make_app",  # a list of routes
     "training/reports/card.py": "make_card",  # a list of lines
     "cli/evaluate.py": "evaluate",
-    "cli/inspect.py": "_show",
     "cli/reproduce.py": "reproduce",
     "cli/score.py": "score",
-    "data/conversion.py": "convert",
     "training/runs/plan.py": "start_runs",
 }
 

@@ -13,6 +13,7 @@ PUBLIC = {
     "Config",
     "ConfigError",
     "Context",
+    "Conversion",
     "DataError",
     "Document",
     "Entity",
@@ -20,6 +21,8 @@ PUBLIC = {
     "Extraction",
     "Extractor",
     "FormatError",
+    "Inspection",
+    "Partition",
     "Prediction",
     "Relation",
     "RelationType",
@@ -30,10 +33,13 @@ PUBLIC = {
     "Sentence",
     "Span",
     "__version__",
+    "convert",
     "evaluate",
     "infer_schema",
+    "inspect",
     "load_config",
     "load_documents",
+    "split",
 }
 
 

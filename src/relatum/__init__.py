@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from relatum._version import __version__
     from relatum.config import Config, load_config
     from relatum.data import load_documents
+    from relatum.data.conversion import Conversion, convert
+    from relatum.data.inspection import Inspection, inspect
+    from relatum.data.partition import Partition, split
     from relatum.errors import ConfigError, DataError, FormatError, RelatumError, SchemaError
     from relatum.evaluation.metrics import Scores, evaluate
     from relatum.extractor.extractor import Extractor
@@ -36,6 +39,9 @@ _HOME = {
     "relatum._version": ("__version__",),
     "relatum.config": ("Config", "load_config"),
     "relatum.data": ("load_documents",),
+    "relatum.data.conversion": ("Conversion", "convert"),
+    "relatum.data.inspection": ("Inspection", "inspect"),
+    "relatum.data.partition": ("Partition", "split"),
     "relatum.errors": ("ConfigError", "DataError", "FormatError", "RelatumError", "SchemaError"),
     "relatum.evaluation.metrics": ("Scores", "evaluate"),
     "relatum.extractor.extractor": ("Extractor",),
@@ -62,6 +68,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "Context",
+    "Conversion",
     "DataError",
     "Document",
     "Entity",
@@ -69,6 +76,8 @@ __all__ = [
     "Extraction",
     "Extractor",
     "FormatError",
+    "Inspection",
+    "Partition",
     "Prediction",
     "Relation",
     "RelationType",
@@ -79,10 +88,13 @@ __all__ = [
     "Sentence",
     "Span",
     "__version__",
+    "convert",
     "evaluate",
     "infer_schema",
+    "inspect",
     "load_config",
     "load_documents",
+    "split",
 ]
 
 shorten_waiting()  # before anything below imports torch

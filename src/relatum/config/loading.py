@@ -98,6 +98,21 @@ def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S
     return config, settings
 
 
+def change_section(section: S, **changes: object) -> S:
+    """Return a section with some keys changed; None leaves a key as it is.
+
+    Raises `ConfigError` with every value that a key cannot have.
+    """
+    given = {key: value for key, value in changes.items() if value is not None}
+    try:
+        return type(section).model_validate({**section.to_dict(), **given})
+    except ValidationError as error:
+        known = fields(type(section))
+        keys = [str(detail["loc"][0]) for detail in error.errors()]
+        problems = [Problem(key, show(given[key]), expected(known[key])) for key in keys]
+        raise ConfigError("\n".join(map(str, problems))) from None
+
+
 def without_idle(path: Path | None, own: Sequence[str], shared: Sequence[str]) -> list[str]:
     """Leave out the shared overrides that do nothing beside a file and its own overrides.
 

@@ -49,6 +49,10 @@ class Corpus:
     def format_names(self) -> str:
         return ", ".join(dict.fromkeys(part.format.name for part in self.parts))
 
+    def skipped_lines(self) -> list[str]:
+        """Return a line for each file of the folder that is no part."""
+        return [f"skipped {name}: {reason}" for name, reason in self.skipped]
+
 
 def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
     """Find the parts of a corpus; formats are guessed from the content if none is named."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+from relatum.config import Config, TaggingConfig
 from relatum.data.conversion import Watch
-from relatum.data.corpus import Corpus
+from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.documents import iter_examples
 from relatum.data.duplicates import SentenceIndex, Shared
 from relatum.data.fitting import align, crossing_relations, overlapping, split, trim
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, shorten
-from relatum.data.splitting import Splitter
+from relatum.data.splitting import Splitter, make_splitter
 from relatum.errors import Problem
+from relatum.monitor import Monitor, as_monitor
 from relatum.schema import Schema, SchemaBuilder
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
@@ -75,12 +79,18 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The counts of every part, the sentences they share, and what the readers had to say."""
+    """The contents of a corpus."""
 
     parts: dict[str, Counts]
+    """The counts of every part, by name."""
     distinct: int
+    """The number of different sentences in all parts together."""
     shared: dict[tuple[str, str], Shared]
+    """The sentences that two parts have in common, by the names of the parts."""
+    skipped: tuple[tuple[str, str], ...]
+    """The files of the folder that were not read, each with the reason."""
     problems: Problems
+    """The bad records, which are not counted, and remarks of the readers."""
 
     def to_dict(self) -> dict[str, Any]:
         parts = self.parts.values()
@@ -108,6 +118,39 @@ class Inspection:
         }
 
 
+def inspect(
+    data: str | Path,
+    *,
+    format: str | None = None,
+    config: Config | None = None,
+    monitor: Monitor | Callable[[str], object] | None = None,
+) -> Inspection:
+    """Count the documents, sentences, entities and relations of a file or folder, and find what will hurt.
+
+    The format is guessed if none is named. Bad records are left out of all counts and reported in `problems`. Entities
+    and relations that the tags of a model cannot express are counted for the tagging in `config`, whose section text
+    says how text is split into sentences and words.
+
+    `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`, whose `watch` can also count
+    the documents.
+    """
+    settings = config or Config()
+    listener = as_monitor(monitor)
+    corpus = open_corpus(Path(data), format)
+    for line in corpus.skipped_lines():
+        listener.say(line)
+    splitter = make_splitter(settings.text.words, settings.text.sentences)
+    inspection = inspect_corpus(corpus, splitter, partial(_make_tags, settings.tagging), listener.watch)
+    for line in inspection.problems.lines():
+        listener.say(line)
+    return inspection
+
+
+def _make_tags(tagging: TaggingConfig, schema: Schema) -> tuple[SequenceTags, TableTags]:
+    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
+    return SequenceTags(schema, tagging.scheme), table
+
+
 def inspect_corpus(
     corpus: Corpus, splitter: Splitter, make_tags: MakeTags, watch: Watch = lambda documents, _: documents
 ) -> Inspection:
@@ -130,7 +173,7 @@ def inspect_corpus(
                     problems.add(Problem(str(part.path), bad.found, bad.expected, field=field))
             counts.distinct = index.distinct(part.name)
         shared = {(a, b): index.shared(a, b) for a, b in combinations(parts, 2)}
-        return Inspection(parts, index.distinct(), shared, problems)
+        return Inspection(parts, index.distinct(), shared, corpus.skipped, problems)
     finally:
         index.close()
 
