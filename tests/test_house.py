@@ -18,7 +18,6 @@ GPU_KERNELS = {"kernels/md_gru/hopper_scan.py", "kernels/md_gru/triton_scan.py"}
 LONG_FUNCTIONS = {
     "web/app.py": "make_app",  # a list of routes
     "training/reports/card.py": "make_card",  # a list of lines
-    "cli/evaluate.py": "evaluate",
     "cli/reproduce.py": "reproduce",
     "cli/score.py": "score",
     "training/runs/plan.py": "start_runs",

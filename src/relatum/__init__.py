@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.result import Extraction
     from relatum.schema import RelationType, Schema, infer_schema
+    from relatum.training.calibration import ModelCalibration, calibrate
+    from relatum.training.evaluation import ModelEvaluation, evaluate_model
     from relatum.types import (
         Annotation,
         Attribute,
@@ -47,6 +49,8 @@ _HOME = {
     "relatum.extractor.extractor": ("Extractor",),
     "relatum.extractor.result": ("Extraction",),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
+    "relatum.training.calibration": ("ModelCalibration", "calibrate"),
+    "relatum.training.evaluation": ("ModelEvaluation", "evaluate_model"),
     "relatum.types": (
         "Annotation",
         "Attribute",
@@ -77,6 +81,8 @@ __all__ = [
     "Extractor",
     "FormatError",
     "Inspection",
+    "ModelCalibration",
+    "ModelEvaluation",
     "Partition",
     "Prediction",
     "Relation",
@@ -88,8 +94,10 @@ __all__ = [
     "Sentence",
     "Span",
     "__version__",
+    "calibrate",
     "convert",
     "evaluate",
+    "evaluate_model",
     "infer_schema",
     "inspect",
     "load_config",

@@ -43,13 +43,12 @@ Report = Annotated[
 class ErrorReader:
     """An analyser of the errors of systems on the same data, which keeps what was seen in training."""
 
-    def __init__(self, data: Path, part: str | None, train: str | None, format: str | None, text: TextConfig) -> None:
-        """Find and read the training documents, if there are some; `part` is the part that is scored, if known."""
+    def __init__(self, source: Part | None, text: TextConfig) -> None:
+        """Read the training documents, as `find_training` has found them, if there are some."""
         from relatum.cli.console import say
         from relatum.data.splitting import make_splitter
 
         self._splitter = make_splitter(text.words, text.sentences)
-        source = _training_part(data, part, train, format)
         self._seen: Seen | None = None
         self.trained_on: str | None = None
         if source is None:
@@ -105,8 +104,11 @@ def wants_errors(errors: bool, worst: int | None, train: str | None) -> bool:
     return errors or worst is not None
 
 
-def _training_part(data: Path, part: str | None, train: str | None, format: str | None) -> Part | None:
-    """Return the part that --train names, a part of the data or a path; else the part train, unless that is scored."""
+def find_training(data: Path, part: str | None, train: str | None, format: str | None) -> Part | None:
+    """Return the part that --train names, a part of the data or a path; else the part train, unless that is scored.
+
+    `part` is the part that is scored, if known.
+    """
     from relatum.data.corpus import open_corpus
     from relatum.errors import RelatumError
 

@@ -79,7 +79,7 @@ def score(
     import json
 
     from relatum.cli.console import printable, say
-    from relatum.cli.errors import ErrorReader, wants_errors, write_report
+    from relatum.cli.errors import ErrorReader, find_training, wants_errors, write_report
     from relatum.config import load_config
     from relatum.data.splitting import make_splitter
     from relatum.evaluation.report import make_report
@@ -94,7 +94,7 @@ def score(
     given_spans = gold_entities or settings.entities == "gold"
     labels = Schema.load(schema) if schema else None
     paths = [predicted] if other is None else [predicted, other]
-    reader = ErrorReader(gold, None, train, from_, whole_config.text) if with_errors else None
+    reader = ErrorReader(find_training(gold, None, train, from_), whole_config.text) if with_errors else None
     systems = _read_pairs(gold, paths, from_, predicted_from or from_, with_errors or page is not None)
     if given_spans:
         _demand_gold_spans(dict(zip(paths, systems, strict=True)))
