@@ -19,7 +19,6 @@ LONG_FUNCTIONS = {
     "web/app.py": "make_app",  # a list of routes
     "training/reports/card.py": "make_card",  # a list of lines
     "cli/reproduce.py": "reproduce",
-    "cli/score.py": "score",
     "training/runs/plan.py": "start_runs",
 }
 

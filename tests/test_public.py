@@ -20,6 +20,7 @@ PUBLIC = {
     "Example",
     "Extraction",
     "Extractor",
+    "FileScores",
     "FormatError",
     "Inspection",
     "ModelCalibration",
@@ -43,6 +44,7 @@ PUBLIC = {
     "inspect",
     "load_config",
     "load_documents",
+    "score",
     "split",
 }
 

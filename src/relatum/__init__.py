@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from relatum.data.partition import Partition, split
     from relatum.errors import ConfigError, DataError, FormatError, RelatumError, SchemaError
     from relatum.evaluation.metrics import Scores, evaluate
+    from relatum.evaluation.scoring import FileScores, score
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.result import Extraction
     from relatum.schema import RelationType, Schema, infer_schema
@@ -46,6 +47,7 @@ _HOME = {
     "relatum.data.partition": ("Partition", "split"),
     "relatum.errors": ("ConfigError", "DataError", "FormatError", "RelatumError", "SchemaError"),
     "relatum.evaluation.metrics": ("Scores", "evaluate"),
+    "relatum.evaluation.scoring": ("FileScores", "score"),
     "relatum.extractor.extractor": ("Extractor",),
     "relatum.extractor.result": ("Extraction",),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
@@ -79,6 +81,7 @@ __all__ = [
     "Example",
     "Extraction",
     "Extractor",
+    "FileScores",
     "FormatError",
     "Inspection",
     "ModelCalibration",
@@ -102,6 +105,7 @@ __all__ = [
     "inspect",
     "load_config",
     "load_documents",
+    "score",
     "split",
 ]
 
