@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
 import relatum
 from relatum.errors import DataError, RelatumError, SchemaError
+from relatum.monitor import Monitor
+
+T = TypeVar("T")
 
 
 def record(id: str, *labels: str, relation: str = "") -> dict[str, Any]:
@@ -99,3 +103,17 @@ def test_wrong_arguments_are_named_with_the_cure(gold: Path, found: Path, tmp_pa
         relatum.score(gold, found, macro_over="none")  # type: ignore[arg-type]
     with pytest.raises(RelatumError, match="bootstrap is -3; expected at least 1 resample"):
         relatum.score(gold, found, bootstrap=-3)
+
+
+def test_monitor_watches_the_documents_of_every_file(gold: Path, found: Path) -> None:
+    class Watching(Monitor):
+        """Remembers what is read."""
+
+        names: ClassVar[list[str]] = []
+
+        def watch(self, items: Iterable[T], name: str) -> Iterable[T]:
+            self.names.append(name)
+            return items
+
+    relatum.score(gold, found, monitor=Watching())
+    assert Watching.names == ["gold", "found"]
