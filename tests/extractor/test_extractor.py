@@ -13,7 +13,8 @@ import torch
 from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
 from relatum.extractor import extractor as module
-from relatum.extractor.extractor import Extractor, find_model, shipped_models
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import find_model, shipped_models
 from relatum.extractor.jobs import Job
 from relatum.extractor.result import Extraction
 from relatum.models.model import Model

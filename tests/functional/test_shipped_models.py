@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from relatum.extractor.extractor import Extractor, shipped_models
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import shipped_models
 from relatum.kernels.backend import use_backend
 from relatum.kernels.network.cpu import is_available
 from relatum.runtime.native.runtime import NativeRuntime

@@ -10,7 +10,7 @@ import pytest
 
 import relatum
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import find_model
+from relatum.extractor.finding import find_model
 
 
 @pytest.fixture

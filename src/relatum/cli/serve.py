@@ -91,7 +91,8 @@ def serve(
         hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
         if token is None and not is_local(listener):
             say(f"anybody who reaches {address_of(listener)} can use the models; set RELATUM_TOKEN to ask for a token")
-        from relatum.extractor.extractor import Extractor, shipped_models
+        from relatum.extractor.extractor import Extractor
+        from relatum.extractor.finding import shipped_models
         from relatum.web.app import make_app
         from relatum.web.served import ServedModel
 

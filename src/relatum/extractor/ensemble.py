@@ -13,7 +13,8 @@ from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, find_model, find_unseen
+from relatum.extractor.extractor import Extractor, find_unseen
+from relatum.extractor.finding import find_model
 from relatum.extractor.introspection.layers import LayerOutputs
 from relatum.extractor.piping import OnProgress
 from relatum.models.model import Model

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from difflib import get_close_matches
-from importlib.resources import files
 from itertools import chain
 from math import isqrt
 from operator import index
@@ -25,6 +23,7 @@ from relatum.data.windows import make_windows, merge_relations, merge_windows
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
+from relatum.extractor.finding import find_model, not_a_name
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
 from relatum.extractor.result import Extraction, check_threshold
@@ -102,7 +101,7 @@ class Extractor:
         check_precision(precision)
         name: object = name_or_path
         if isinstance(name, bytes | bytearray) or not isinstance(name, str | Path | Sequence):
-            raise _not_a_name(name)
+            raise not_a_name(name)
         if not isinstance(name_or_path, str | Path):
             from relatum.extractor.ensemble import load_ensemble
 
@@ -481,38 +480,3 @@ def _models_of(state: Mapping[str, Any]) -> list[Model]:
 def _shorten(names: Sequence[str]) -> str:
     more = ", …" if len(names) > _SHOWN_LABELS else ""
     return ", ".join(names[:_SHOWN_LABELS]) + more
-
-
-def shipped_models() -> list[str]:
-    """The names of the models that come with relatum."""
-    folder = files("relatum") / "pretrained" / "models"
-    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
-
-
-def find_model(name_or_path: str | Path) -> Path:
-    """Return the directory of a model, given its path or the name of a model that comes with relatum.
-
-    A name means the same wherever it is used: a folder of that name is "./news", or a `Path`.
-    """
-    if not isinstance(name_or_path, str | Path):
-        raise _not_a_name(name_or_path)
-    path = Path(name_or_path)
-    names = shipped_models()
-    if isinstance(name_or_path, str) and name_or_path in names:
-        return Path(str(files("relatum") / "pretrained" / "models" / name_or_path))
-    if path.is_dir() and name_or_path != "":
-        return path
-    known = ", ".join(names) or "none"
-    near = get_close_matches(str(name_or_path).lower(), names, 1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise RelatumError(
-        f"{name_or_path or repr('')}: no such model{hint}; name a directory that relatum train has made, or one that "
-        f"comes with relatum: {known}"
-    )
-
-
-def _not_a_name(found: object) -> TypeError:
-    return TypeError(
-        f"expected the name of a model or the path of its folder, as str or Path, found {type(found).__name__}; the "
-        f"models that come with relatum are {', '.join(map(repr, shipped_models())) or 'none'}"
-    )

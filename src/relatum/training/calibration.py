@@ -12,7 +12,8 @@ from relatum.evaluation import confidence
 from relatum.evaluation.ceiling import measure_ceiling
 from relatum.evaluation.confidence import Calibrated, Confidence
 from relatum.evaluation.metrics import Scores
-from relatum.extractor.extractor import Extractor, find_model, shipped_models
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import find_model, shipped_models
 from relatum.extractor.piping import OnProgress
 from relatum.models.checkpoint import copy_model, write_calibration
 from relatum.monitor import Monitor, Remarks

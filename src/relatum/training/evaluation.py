@@ -22,8 +22,8 @@ from relatum.evaluation.report import SystemReport, check_resampling, make_repor
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.piping import OnProgress
-from relatum.extractor.precision import Precision
 from relatum.monitor import Monitor, Remarks
+from relatum.runtime.precision import Precision
 from relatum.training.corpus import load_part
 from relatum.training.runs.models import runs_models
 from relatum.types import Example, Prediction
