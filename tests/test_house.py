@@ -16,9 +16,7 @@ BODY_LINES = 50
 GPU_KERNELS = {"kernels/md_gru/hopper_scan.py", "kernels/md_gru/triton_scan.py"}
 """A GPU kernel is one long function, and its parts are best read side by side."""
 LONG_FUNCTIONS = {
-    "web/app.py": "make_app",  # a list of routes
     "training/reports/card.py": "make_card",  # a list of lines
-    "cli/reproduce.py": "reproduce",
     "training/runs/plan.py": "start_runs",
 }
 

@@ -462,7 +462,7 @@ def test_shipped_name_is_that_model_whatever_folders_are_here(tmp_path: Path, mo
     """The default model is called news, and so may be a corpus, as in examples/, or a model of one's own."""
     shipped = tmp_path / "package" / "pretrained" / "models" / "news"
     make_extractor().save(shipped)
-    monkeypatch.setattr("relatum.extractor.extractor.files", lambda _: tmp_path / "package")
+    monkeypatch.setattr("relatum.extractor.finding.files", lambda _: tmp_path / "package")
     data = tmp_path / "work" / "news"
     data.mkdir(parents=True)
     (data / "train.jsonl").write_text("")

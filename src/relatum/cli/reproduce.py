@@ -102,7 +102,7 @@ def reproduce(
     the same command goes on after Ctrl-C or a crash. Where a row fails the others go on, and the exit status is 1.
     ACE04 and ACE05 are licensed: their rows are run when --data says where they are.
     """
-    from relatum.cli.console import printable, say
+    from relatum.cli.console import say
 
     if into is not None:
         _fill(into)
@@ -117,26 +117,13 @@ def reproduce(
     from relatum.cli.runs_screen import RunsScreen
     from relatum.lab.tables.corpora import Places
     from relatum.lab.tables.making import make_tables
-    from relatum.lab.tables.selection import Request, share_rows
+    from relatum.lab.tables.selection import Request
 
     settings = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
-    request = Request(
-        tables[0],
-        tuple(corpus or ()),
-        tuple(encoder or ()),
-        tuple(row or ()),
-        runs,
-        folds,
-        not dev,
-        steps,
-        tuple(settings),
-        Places.parse(data or (), lists=lists or ()),
-        dry_run,
-    )
-    requests = share_rows([replace(request, table=number) for number in dict.fromkeys(tables)])
-    for number in dict.fromkeys(tables):
-        if not any(one.table == number for one in requests):
-            say(f"Table {number} has no such row, and is left out")
+    chosen = (tuple(names or ()) for names in (corpus, encoder, row))
+    places = Places.parse(data or (), lists=lists or ())
+    request = Request(tables[0], *chosen, runs, folds, not dev, steps, tuple(settings), places, dry_run)
+    requests = _share_rows(request, list(dict.fromkeys(tables)))
     if dry_run:
         _list(requests, out)
         return
@@ -156,8 +143,26 @@ def reproduce(
     if made[0].stopped:
         say("stopped; the states of all runs are saved. To go on, give the same command again")
         raise typer.Exit(130)
-    rows = [row for one in made for row in one.record["rows"] if row["status"] == "failed"]
-    # A row that several tables have fails in all of them, and is named once.
+    _exit_if_failed([one.record for one in made], out)
+
+
+def _share_rows(request: Request, tables: Sequence[int]) -> list[Request]:
+    """Return the request for each table that has a row of it, and name the tables that have none."""
+    from relatum.cli.console import say
+    from relatum.lab.tables.selection import share_rows
+
+    requests = share_rows([replace(request, table=number) for number in tables])
+    for number in tables:
+        if not any(one.table == number for one in requests):
+            say(f"Table {number} has no such row, and is left out")
+    return list(requests)
+
+
+def _exit_if_failed(records: Sequence[Mapping[str, Any]], out: Path) -> None:
+    """Name the rows that failed, each once even if several tables have it, and end the command with status 1."""
+    from relatum.cli.console import printable, say
+
+    rows = [row for record in records for row in record["rows"] if row["status"] == "failed"]
     failed = {(row["key"], row["message"]): out / "runs" / row["folder"] for row in rows}
     for (key, message), logs in failed.items():
         say(printable(f"{key} failed: {message}\nall that its runs said: {logs}/*/output.txt"))
