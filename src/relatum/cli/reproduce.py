@@ -120,9 +120,9 @@ def reproduce(
     from relatum.lab.tables.selection import Request
 
     settings = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
-    chosen = (tuple(names or ()) for names in (corpus, encoder, row))
+    corpora, encoders, rows = (tuple(names or ()) for names in (corpus, encoder, row))
     places = Places.parse(data or (), lists=lists or ())
-    request = Request(tables[0], *chosen, runs, folds, not dev, steps, tuple(settings), places, dry_run)
+    request = Request(tables[0], corpora, encoders, rows, runs, folds, not dev, steps, tuple(settings), places, dry_run)
     requests = _share_rows(request, list(dict.fromkeys(tables)))
     if dry_run:
         _list(requests, out)
