@@ -115,14 +115,14 @@ def reproduce(
 
     from relatum.cli.runs import read_jobs
     from relatum.cli.runs_screen import RunsScreen
-    from relatum.lab.tables.corpora import Places
+    from relatum.lab.tables.corpora import CorpusPaths
     from relatum.lab.tables.making import make_tables
     from relatum.lab.tables.selection import Request
 
     settings = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
     corpora, encoders, rows = (tuple(names or ()) for names in (corpus, encoder, row))
-    places = Places.parse(data or (), lists=lists or ())
-    request = Request(tables[0], corpora, encoders, rows, runs, folds, not dev, steps, tuple(settings), places, dry_run)
+    paths = CorpusPaths.parse(data or (), lists=lists or ())
+    request = Request(tables[0], corpora, encoders, rows, runs, folds, not dev, steps, tuple(settings), paths, dry_run)
     requests = _share_rows(request, list(dict.fromkeys(tables)))
     if dry_run:
         _list(requests, out)
@@ -181,13 +181,13 @@ def _list(requests: Sequence[Request], out: Path) -> None:
     for request, rows in zip(requests, plans, strict=True):
         if len(requests) > 1:
             print(printable(f"Table {request.table}. {find_table(request.table).title}"))
-        for chosen, planned in rows:
-            if chosen.row.configs is None:
+        for selected, planned in rows:
+            if selected.row.configs is None:
                 continue
-            title = f"{chosen.row.section}, {chosen.row.label}" if chosen.row.section else chosen.row.label
-            print(printable(f"{chosen.row.key}: {title}"))
+            title = f"{selected.row.section}, {selected.row.label}" if selected.row.section else selected.row.label
+            print(printable(f"{selected.row.key}: {title}"))
             if planned is None:
-                print(printable(f"  needs {chosen.needs}"))
+                print(printable(f"  needs {selected.needs}"))
             else:
                 n, wanted = len(planned.complete), len(planned.wanted)
                 print(printable(f"  {n} of {wanted} runs are complete\n  {planned.command()}"))
@@ -197,7 +197,7 @@ def _list(requests: Sequence[Request], out: Path) -> None:
         n, wanted = sum(len(row.complete) for row in distinct), sum(len(row.wanted) for row in distinct)
         print(f"In all {len(every)} rows, {len(distinct)} of them distinct: {n} of {wanted} runs are complete")
     missing = find_missing_words(requests[0])
-    if missing is not None and any(chosen.row.configs is not None for rows in plans for chosen, _ in rows):
+    if missing is not None and any(selected.row.configs is not None for rows in plans for selected, _ in rows):
         print(printable(f"The commands need word vectors: {missing}"))
     if not requests[0].with_test:
         print("The commands score test as well; with --dev, relatum reproduce does not read it.")

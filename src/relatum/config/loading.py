@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from relatum.config.conditions import find_idle
 from relatum.config.keys import expected, fields
 from relatum.config.sections import Config, Section
-from relatum.config.sources import DIRECTIVES, Files, Setting, Source
+from relatum.config.sources import DIRECTIVES, Files, Setting, SettingsSource
 from relatum.config.toml import show
 from relatum.errors import ConfigError, Problem
 
@@ -130,11 +130,11 @@ def _read(
     problems: list[Problem] = []
     settings = {} if path is None else Files(model, problems).read(path)
     for override in overrides:
-        _apply(override, settings, Source(model, problems))
+        _apply(override, settings, SettingsSource(model, problems))
     return _validate(model, settings, problems), settings, problems
 
 
-def _apply(override: str, settings: dict[str, Setting], source: Source) -> None:
+def _apply(override: str, settings: dict[str, Setting], source: SettingsSource) -> None:
     """Set or unset one key."""
     left, sign, text = (part.strip() for part in override.partition("="))
     parts = [part.strip() for part in left.split(".")]

@@ -35,7 +35,7 @@ MakeTags = Callable[[Schema], tuple[SequenceTags, TableTags]]
 
 
 @dataclass(slots=True)
-class Counts:
+class PartCounts:
     """The contents of one part in numbers; all but `distinct` are counted while its documents stream past."""
 
     format: str
@@ -81,7 +81,7 @@ class Counts:
 class Inspection:
     """The contents of a corpus."""
 
-    parts: dict[str, Counts]
+    parts: dict[str, PartCounts]
     """The counts of every part, by name."""
     distinct: int
     """The number of different sentences in all parts together."""
@@ -107,10 +107,10 @@ class Inspection:
             "shared_sentences": [
                 {
                     "parts": list(names),
-                    "distinct": found.count,
-                    "sentences": [{"text": s.text, names[0]: s.first, names[1]: s.second} for s in found.sentences],
+                    "distinct": shared.count,
+                    "sentences": [{"text": s.text, names[0]: s.first, names[1]: s.second} for s in shared.sentences],
                 }
-                for names, found in self.shared.items()
+                for names, shared in self.shared.items()
             ],
             "bad_records": self.problems.n_records,
             "problems": [str(problem) for problem in self.problems.kept],
@@ -161,10 +161,10 @@ def inspect_corpus(
     problems = Problems()
     index = SentenceIndex()
     tagger = _Tagger(make_tags, problems)
-    parts: dict[str, Counts] = {}
+    parts: dict[str, PartCounts] = {}
     try:
         for part in corpus.parts:
-            counts = parts[part.name] = Counts(part.format.name)
+            counts = parts[part.name] = PartCounts(part.format.name)
             for document in watch(part.read(problems), part.name):
                 try:
                     _count(document, part.name, counts, index, splitter, tagger)
@@ -188,7 +188,7 @@ class _Tagger:
         self._labels: set[tuple[str, ...]] = set()
         self._tags = make_tags(self._schema.build())
 
-    def count_lost(self, example: Example, counts: Counts) -> None:
+    def count_lost(self, example: Example, counts: PartCounts) -> None:
         """Count the reason for each entity and relation of a sentence that its tags cannot express."""
         gold, n_words = example.gold, len(example.sentence)
         if sum(entity.span.width for entity in gold.entities) > _TRIED:
@@ -216,7 +216,7 @@ def _ignore(_what: str, _times: int) -> None:
 
 
 def _count(
-    document: Document, part: str, counts: Counts, index: SentenceIndex, splitter: Splitter, tagger: _Tagger
+    document: Document, part: str, counts: PartCounts, index: SentenceIndex, splitter: Splitter, tagger: _Tagger
 ) -> None:
     document = align(trim(split(document, splitter), _ignore), _ignore)
     annotation = document.annotation

@@ -208,7 +208,7 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
         for name, members in lists.items():
             if name not in parts:
                 raise RelatumError(f"{place}: found the list {name!r}; expected train, dev and test")
-            found = []
+            listed = []
             for index, member in enumerate(members):
                 found_at = numbers.get(member) if isinstance(member, str) else member
                 if found_at is None and member in numbers:
@@ -216,8 +216,8 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
                 if type(found_at) is not int or not 0 <= found_at < len(documents):
                     unknown.setdefault(repr(member), f"{place}, {name}[{index}]")
                 else:
-                    found.append(found_at)
-            parts[name] = tuple(found)
+                    listed.append(found_at)
+            parts[name] = tuple(listed)
         folds.append(Fold(**parts))
     _refuse_unknown(unknown, path, len(documents))
     return folds
@@ -280,7 +280,7 @@ def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     if lists := _part_lists(path):
         return [(str(path), lists)]
     inside = sorted(path.iterdir(), key=lambda child: natural_order(child.name))
-    folders = [(str(child), found) for child in inside if child.is_dir() and (found := _part_lists(child))]
+    folders = [(str(child), inner) for child in inside if child.is_dir() and (inner := _part_lists(child))]
     if folders:
         return folders
     tests = {child: _ids(child) for child in inside if child.is_file() and _CV.fullmatch(child.name)}

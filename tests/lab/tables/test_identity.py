@@ -15,7 +15,7 @@ from relatum.lab.tables import identity
 from relatum.lab.tables.identity import as_older, settings_hash, settings_record
 from relatum.lab.tables.making import make_tables
 from relatum.lab.tables.planning import Planner
-from relatum.lab.tables.selection import Request, choose
+from relatum.lab.tables.selection import Request, select_rows
 
 from .conftest import TINY
 
@@ -100,8 +100,8 @@ def test_runs_from_before_settings_changed_are_taken_up_and_stay_known(
         return Request(5, (str(news),), rows=("default",), n_runs=n_runs, steps=40, overrides=(*TINY, *more))
 
     def folder(wanted: Request) -> Path:
-        (chosen,) = choose(wanted)
-        return Planner(tmp_path, wanted, "cpu").plan(chosen).folder.path
+        (selected,) = select_rows(wanted)
+        return Planner(tmp_path, wanted, "cpu").plan(selected).folder.path
 
     # What a relatum with other settings would have written: its hash, and its plan.
     to_dict = Config.to_dict

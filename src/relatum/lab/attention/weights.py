@@ -88,8 +88,8 @@ def attend(
 
 def attend_to_text(extractor: Extractor, text: str) -> list[Attention]:
     """The attention of the sentences of a text, or of their windows, in their order."""
-    found = attend(extractor, extractor.split(text))
-    return sorted(found, key=lambda one: (one.sentence, one.window))
+    attentions = attend(extractor, extractor.split(text))
+    return sorted(attentions, key=lambda attention: (attention.sentence, attention.window))
 
 
 def find_heads(model: Model) -> tuple[Head, ...]:

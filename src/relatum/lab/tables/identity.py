@@ -54,13 +54,13 @@ def as_older(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, A
     Settings that `older` does not have are left out if their values change nothing. Settings that no longer exist are
     added if `older` has them with values that did nothing.
     """
-    made = _without(record, older, _defaults())
+    settings = _without(record, older, _defaults())
     for section, gone in RETIRED.items():
         before = older.get(section, {})
         kept = {key: value for key, value in gone.items() if before.get(key) == value}
         if kept:
-            made[section] = made.get(section, {}) | kept
-    return made
+            settings[section] = settings.get(section, {}) | kept
+    return settings
 
 
 def _without(record: Mapping[str, Any], older: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

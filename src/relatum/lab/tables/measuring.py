@@ -25,8 +25,8 @@ def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> floa
     folder = row.folder.run(run)
     result = read_result(folder.result)
     if column.task is None:
-        found: float | None = result.get("n_parameters")
-        return found
+        n_parameters: float | None = result.get("n_parameters")
+        return n_parameters
     scores: dict[str, Any] = result
     if column.gold_entities and result["config"]["evaluation"]["entities"] != "gold":
         path = folder.path / GOLD_SCORES
@@ -35,7 +35,7 @@ def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> floa
         scores = _read(path)
     if scores.get(part) is None:
         return None
-    return float(scores[part][column.task][row.chosen.row.average]["f1"])
+    return float(scores[part][column.task][row.selected.row.average]["f1"])
 
 
 def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
@@ -43,12 +43,12 @@ def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> f
     best = (read_result(row.folder.run(run).result).get("ceiling") or {}).get(part)
     if column.task is None or best is None or not best[column.task]["micro"]["support"]:
         return None
-    return float(best[column.task][row.chosen.row.average]["f1"])
+    return float(best[column.task][row.selected.row.average]["f1"])
 
 
 def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
     """True if the row has this column and it needs gold entities, while the row's runs had to find their entities."""
-    wanted = column.gold_entities and column.key in row.chosen.row.published
+    wanted = column.gold_entities and column.key in row.selected.row.published
     return wanted and row.plan.config.evaluation.entities != "gold"
 
 
@@ -76,8 +76,10 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
         if not examples:
             continue
         given = [example.gold.entities for example in examples]
-        found = extractor.predict([example.sentence for example in examples], given)
-        pairs = [(example.full_gold, one.found) for example, one in zip(examples, found, strict=True)]
+        predictions = extractor.predict([example.sentence for example in examples], given)
+        pairs = [
+            (example.full_gold, prediction.found) for example, prediction in zip(examples, predictions, strict=True)
+        ]
         macro_over = usable_macro(
             record.config.evaluation.macro_over, extractor.model.schema, (gold for gold, _ in pairs)
         )
@@ -87,9 +89,9 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = read_json(path)
-        if not isinstance(found, dict):
-            raise RelatumError(f"{path}: found {type(found).__name__}, expected scores")
+        scores = read_json(path)
+        if not isinstance(scores, dict):
+            raise RelatumError(f"{path}: found {type(scores).__name__}, expected scores")
     except RelatumError as error:
         raise RelatumError(f"{error}; remove the file, and make the table again") from None
-    return found
+    return scores
