@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from relatum.decoding.relations import Opposite, decode_relations, decode_tables
-from relatum.decoding.sentences import decode_sentences
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import Cells, Fill, TableTags
@@ -169,7 +169,8 @@ def test_sentences_are_constrained_by_given_entities_and_by_those_found() -> Non
     given = [(entity(0, 1, "P"), entity(1, 2, "L"))]
 
     def n_found(entities: Sequence[tuple[Entity, ...]] | None) -> int:
-        (one,) = decode_sentences(found_types, table, [2], words, tags, "no-relation", entities, constraints="schema")
+        options = DecodingOptions(constraints="schema")
+        (one,) = decode_sentences(found_types, table, [2], words, tags, options, entities)
         return len(one.relations)
 
     assert n_found(given) == 1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from relatum.decoding.sentences import decode_sentences
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.encoders.base import EncoderInput
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.errors import RelatumError
@@ -72,7 +72,7 @@ def test_ensemble_decodes_the_mean_of_probabilities(given: bool) -> None:
         first = members[0]
         tags = first.sequence_tags, first.table_tags
         own = [entities[number]] if given else None
-        found = decode_sentences(of_words, of_cells, [len(sentence)], *tags, "no-relation", own)
+        found = decode_sentences(of_words, of_cells, [len(sentence)], *tags, DecodingOptions(), own)
         expected.append(Prediction(sentence, found[0]))
     predictions = Ensemble(members).predict(SENTENCES, entities if given else None)
     assert_same(predictions, expected)
@@ -237,7 +237,7 @@ def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Pat
             assert outputs.relation_logits is not None
             of_cells.append(outputs.relation_logits.double().softmax(-1).numpy())
         tags = models[0].sequence_tags, models[0].table_tags
-        (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, "no-relation")
+        (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, DecodingOptions())
         expected.append(one.entities)
     assert found == expected
     assert any(found)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from relatum.decoding.probabilities import Logits, Probabilities
-from relatum.decoding.sentences import decode_sentences
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.encoders.base import EncoderInput
 from relatum.errors import RelatumError
 from relatum.extractor.device import none_if_out_of_memory
@@ -140,8 +140,6 @@ def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilit
         [len(words) for words in job.words],
         model.sequence_tags,
         model.table_tags,
-        settings.opposite,
+        DecodingOptions(settings.opposite, settings.entities, settings.constraints),
         job.given,
-        search=settings.entities,
-        constraints=settings.constraints,
     )

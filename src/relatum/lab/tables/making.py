@@ -132,6 +132,50 @@ def _check_able(builds: Sequence[TableBuild], needs: Mapping[Path, str]) -> None
     raise RelatumError("none of these rows can be run; they need " + "; ".join(lacking))
 
 
+class _Progress:
+    """The scoring of models with gold entities, and the writing of tables, while runs are being made."""
+
+    def __init__(
+        self, builds: Sequence[TableBuild], needs: Mapping[Path, str], device: str, say: Callable[[str], None]
+    ) -> None:
+        self._builds, self._needs, self._say = builds, needs, say
+        self.scoring = GoldScoring(device, say)
+        self._scored = {
+            row.folder.path
+            for build in builds
+            for row in build.planned
+            if any(needs_gold_scores(row, column) for column in build.table.columns)
+        }
+
+    def score_complete(self, rows: Sequence[PlannedRow]) -> None:
+        """Ask for the gold-entity scores of all runs that are complete."""
+        for row in rows:
+            for run in row.complete:
+                self._score(row, run)
+
+    def run_ended(self, row: PlannedRow, run: PlannedRun) -> None:
+        self._score(row, run)
+        self._write({row.folder.path})
+
+    def write_scored(self) -> None:
+        """Write the tables whose models have been scored since the last call."""
+        self._write({row.folder.path for row in self.scoring.collect()})
+
+    def _score(self, row: PlannedRow, run: PlannedRun) -> None:
+        if row.folder.path in self._scored:
+            self.scoring.ask(row, run)
+
+    def _write(self, folders: set[Path]) -> None:
+        """Write the tables that have a row in one of the folders."""
+        for build in self._builds:
+            if folders.isdisjoint(row.folder.path for row in build.planned):
+                continue
+            try:
+                build.write(Outcome(gold_failures=self.scoring.failures), self._needs)
+            except (RelatumError, OSError) as error:
+                self._say(f"Table {build.table.number} is not written while runs go on: {error}")
+
+
 def _complete(
     builds: Sequence[TableBuild],
     needs: Mapping[Path, str],
@@ -142,43 +186,16 @@ def _complete(
     monitor: Monitor | None,
 ) -> Outcome:
     """Make all missing runs that can be made, with their scores, and write tables along the way."""
-    scoring = GoldScoring(device, say)
     able = [row for build in builds for row in build.planned if row.folder.path not in needs]
-    scored = {
-        row.folder.path
-        for build in builds
-        for row in build.planned
-        if any(needs_gold_scores(row, column) for column in build.table.columns)
-    }
-
-    def write(paths: set[Path]) -> None:
-        for build in builds:
-            if paths.isdisjoint(row.folder.path for row in build.planned):
-                continue
-            try:
-                build.write(Outcome(gold_failures=scoring.failures), needs)
-            except (RelatumError, OSError) as error:
-                say(f"Table {build.table.number} is not written while runs go on: {error}")
-
-    def ended(row: PlannedRow, run: PlannedRun) -> None:
-        if row.folder.path in scored:
-            scoring.ask(row, run)
-        write({row.folder.path})
-
-    def meanwhile() -> None:
-        write({row.folder.path for row in scoring.collect()})
-
+    progress = _Progress(builds, needs, device, say)
     finished = False
     try:
-        for row in able:
-            if row.folder.path in scored:
-                for run in row.complete:
-                    scoring.ask(row, run)
-        outcome = complete_rows(able, out.absolute(), device, jobs, monitor, ended, meanwhile)
+        progress.score_complete(able)
+        outcome = complete_rows(able, out.absolute(), device, jobs, monitor, progress.run_ended, progress.write_scored)
         finished = not outcome.stopped
     finally:
-        scoring.close(cancel=not finished)
-    outcome.gold_failures = scoring.failures
+        progress.scoring.close(cancel=not finished)
+    outcome.gold_failures = progress.scoring.failures
     return outcome
 
 
