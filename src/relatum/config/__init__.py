@@ -5,8 +5,6 @@
 
 from relatum.config.keys import Key, list_keys
 from relatum.config.loading import (
-    EARLIER,
-    RETIRED,
     OwnFunctionError,
     change_section,
     load_config,
@@ -34,8 +32,6 @@ from relatum.config.sources import Setting
 from relatum.config.toml import dump_config
 
 __all__ = [
-    "EARLIER",
-    "RETIRED",
     "CharactersConfig",
     "Config",
     "DataConfig",

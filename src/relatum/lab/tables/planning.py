@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from relatum.config import Config
 from relatum.data.atomic import replacing_file
 from relatum.data.corpus import open_corpus
 from relatum.data.partition import Fold
 from relatum.errors import RelatumError
-from relatum.files import read_json
 from relatum.lab.tables.corpora import CORPORA, CorpusPath
-from relatum.lab.tables.identity import as_older, settings_hash, settings_record
+from relatum.lab.tables.identity import settings_hash, settings_record
 from relatum.lab.tables.selection import Request, SelectedRow
 from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
 from relatum.training.runs.plan import Plan, PlannedRun, RunsFolder, with_seed
@@ -62,7 +60,6 @@ class Planner:
         """Use only the runs, folds and parts of the request: tables that have these in common share a planner."""
         self._out, self._request, self._device = out.absolute(), request, device
         self._folders: dict[str, Path] = {}
-        self._known: dict[Path, dict[str, Any]] | None = None
         self._prints: dict[tuple[object, ...], str] = {}
         self._folds: dict[tuple[Path, Path], list[Fold]] = {}
 
@@ -113,26 +110,15 @@ class Planner:
     def _folder(self, selected: SelectedRow, fingerprint: str) -> Path:
         """Return the folder of runs with these settings and data: one on disk, one planned for another row, or new."""
         assert selected.settings is not None
-        record = settings_record(selected.settings.config)
-        key = settings_hash(record, fingerprint, self._request.with_test)
+        key = settings_hash(settings_record(selected.settings.config), fingerprint, self._request.with_test)
         if key in self._folders:
             return self._folders[key]
         runs = self._out / "runs"
-        existing = [path for path in runs.glob(f"*-{key}") if path.is_dir()] or self._older(record, fingerprint)
+        existing = [path for path in runs.glob(f"*-{key}") if path.is_dir()]
         configs = selected.row.configs or ("default",)
         names = [name.removeprefix("ablations/").replace("/", "-") for name in configs]
         self._folders[key] = existing[0] if existing else runs / "-".join([selected.corpus.name, *names, key])
         return self._folders[key]
-
-    def _older(self, record: Mapping[str, Any], fingerprint: str) -> list[Path]:
-        """Return the folders of the same runs that were begun when relatum had other settings than today."""
-        if self._known is None:
-            plans = sorted((self._out / "runs").glob("*/runs.json"))
-            known = {path.parent: stored_settings(path) for path in plans}
-            self._known = {path: settings for path, settings in known.items() if settings is not None}
-        older = [as_older(record, settings) for settings in self._known.values()]
-        keys = {settings_hash(one, fingerprint, self._request.with_test) for one in older if one != record}
-        return [path for path in self._known if path.name.rpartition("-")[2] in keys]
 
     def _lists(self, data: CorpusPath, name: str) -> Path | None:
         """Return the file of folds, and make it if there is none; None if the corpus is not divided into folds."""
@@ -167,25 +153,12 @@ class Planner:
 
 
 def write_plans(rows: Sequence[PlannedRow]) -> None:
-    """Write the plans of rows that have new runs; a plan on disk keeps the settings that its folder's hash is of."""
+    """Write the plans of rows that have new runs."""
     for row in rows:
-        values = row.plan.to_dict()
-        if row.folder.plan.exists():
-            if row.folder.read_runs() == row.plan.runs:
-                continue
-            values["config"] = as_older(values["config"], stored_settings(row.folder.plan) or {})
+        if row.folder.plan.exists() and row.folder.read_runs() == row.plan.runs:
+            continue
         with replacing_file(row.folder.plan) as draft:
-            draft.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-
-
-def stored_settings(path: Path) -> dict[str, Any] | None:
-    """Return the settings of a plan as they were written, by whatever version; None if there are none to read."""
-    try:
-        plan = read_json(path)
-    except RelatumError:
-        return None
-    settings = plan.get("config") if isinstance(plan, dict) else None
-    return settings if isinstance(settings, dict) else None
+            draft.write_text(json.dumps(row.plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def _check_parts(data: CorpusPath, name: str, with_test: bool) -> None:
