@@ -44,9 +44,9 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as described above.")] = False,
 ) -> None:
-    """Say which versions, devices, backends, extras and models are here, and how to get what is missing.
+    """Show versions, devices, backends, extras and models, and how to get missing ones.
 
-    The exit status is 1 if something that relatum needs is broken, else 0.
+    The exit status is 1 if something that relatum needs is broken, and else 0.
 
     --json prints {"ok": true or false, and for each section a list of {"name", "detail", "state", "cure"}}; a state is
     "ok", "missing" or "broken".

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from relatum.types import Document
 
 Errors = Annotated[
-    bool, typer.Option("--errors", help="Show the kinds of error, what each costs, and where errors are.")
+    bool, typer.Option("--errors", help="Show the kinds of error, the cost of each, and where errors occur.")
 ]
 Worst = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="As --errors, and list the N sentences with most errors.")
+    int | None, typer.Option(min=1, metavar="N", help="Like --errors, and list the N sentences with most errors.")
 ]
 Train = Annotated[
     str | None,
     typer.Option(
         metavar="PART_OR_FILE",
-        help="With --errors, the training data, for what was seen in it; the part train beside the data if not given.",
+        help="With --errors: training data, to mark items seen in training. Default: the part train beside the data.",
     ),
 ]
 Report = Annotated[
@@ -35,7 +35,7 @@ Report = Annotated[
     typer.Option(
         "--report",
         metavar="FILE",
-        help="Write all errors as one HTML page, with gold and found side by side, the worst first.",
+        help="Write all errors as an HTML page, gold and found side by side, the worst first.",
     ),
 ]
 
