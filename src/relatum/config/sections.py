@@ -69,8 +69,8 @@ class TextConfig(Section):
     )
     sentences: Literal["rules", "lines", "none"] | FunctionName = Field(
         default="rules",
-        description='The rule that splits a text into sentences, or a function of your own; "none" reads each text as'
-        " one sentence.",
+        description='The rule that splits a text into sentences, or a function of your own; "none" reads each text as '
+        "one sentence.",
     )
 
     def functions(self) -> dict[str, str]:
@@ -88,13 +88,12 @@ class DataConfig(Section):
     )
     crossing: Literal["fail", "drop", "join"] = Field(
         default="fail",
-        description="Relations between two sentences, if the target holds single sentences: make them an error, leave"
-        " them out, or join the sentences.",
+        description="Relations between two sentences, if the target holds single sentences: make them an error, leave "
+        "them out, or join the sentences.",
     )
     inside_words: Literal["cut", "fail"] = Field(
         default="cut",
-        description="Annotations that begin or end inside a word: cut the word there, also in dev and test, or make "
-        "them an error.",
+        description="Annotations that begin or end inside a word: cut the word, also in dev and test, or fail.",
     )
     on_error: Literal["fail", "skip"] = Field(
         default="fail",
@@ -135,8 +134,7 @@ class EncoderConfig(Section):
     )
     beside: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
         default=(),
-        description="Further Hugging Face encoders, whose vectors and attention maps are put beside those of the "
-        "first.",
+        description="Further Hugging Face encoders; their vectors and attention maps stand beside the first's.",
     )
     n_layers: Layers = Field(
         default=4,
@@ -163,8 +161,7 @@ class EncoderConfig(Section):
         "it. Vectors and attention maps are only made for the sentence itself.",
     )
     store: Literal["inside", "name"] = Field(
-        default="inside",
-        description="Save the encoder inside the model, or only its name and the hash of its weights.",
+        default="inside", description="Save the encoder inside the model, or only its name and the hash of its weights."
     )
     cache: Literal["memory", "disk", "none"] = Field(
         default="memory", description="The place to keep the features of a frozen encoder during training."
@@ -173,14 +170,12 @@ class EncoderConfig(Section):
         default=None, description="The folder of the cache on disk; if unset, one in the user's cache folder."
     )
     cache_limit_mib: Positive = Field(
-        default=8192,
-        description="The most MiB that a cache may take. Features beyond it are computed again each time, with a "
-        "message.",
+        default=8192, description="The most MiB of a cache. Features beyond it are computed each time, with a message."
     )
     tuning: Literal["frozen", "lora", "full"] = Field(
         default="frozen",
-        description="The part of a Hugging Face encoder that is trained: nothing, low-rank adapters beside its linear"
-        " layers (extra train), or all its weights.",
+        description="The part of a Hugging Face encoder that is trained: nothing, low-rank adapters beside its linear "
+        "layers (extra train), or all its weights.",
     )
     lora_rank: Width = Field(default=8, description="The rank of adapters.")
     lora_alpha: PositiveNumber = Field(
@@ -210,8 +205,7 @@ class WordsConfig(Section):
 
     path: str | None = Field(
         default=None,
-        description="A text file of word vectors in GloVe's form, also compressed (.gz). If unset, there are no word "
-        "vectors.",
+        description="A text file of word vectors in GloVe's form, or compressed (.gz). If unset, there are none.",
     )
     lower: bool = Field(default=True, description="Look up words in lower case.")
     unknown: Literal["learned", "zero"] = Field(
@@ -280,8 +274,7 @@ class TableConfig(Section):
         description="A predecessor that is not read: set its state to zero but keep its gate, or remove both.",
     )
     reset: Literal["after", "before"] = Field(
-        default="after",
-        description="Apply the reset gate to the states after their projection, or before.",
+        default="after", description="Apply the reset gate to the states after their projection, or before."
     )
     kernel_size: OddSize = Field(default=3, description="The size of the convolution of a CNN.")
     attention_maps: bool = Field(
@@ -289,8 +282,7 @@ class TableConfig(Section):
     )
     pairing: Literal["two-step", "one-step"] = Field(
         default="two-step",
-        description="The place where attention maps join a pair of words: in a second layer, or in the first "
-        "(equation 11).",
+        description="The layer where attention maps join a pair of words: the second, or the first (equation 11).",
     )
 
 
@@ -312,18 +304,18 @@ class DecodingConfig(Section):
 
     opposite: Literal["no-relation", "ignored"] = Field(
         default="no-relation",
-        description="The vote of tags of the opposite direction when a pair is decided: for no relation, as behind "
-        "the published numbers, or for nothing, as in the paper's text.",
+        description="The vote of tags of the opposite direction when a pair is decided: for no relation, as behind the "
+        "published numbers, or for nothing, as in the paper's text.",
     )
     entities: Literal["rules", "viterbi"] = Field(
         default="rules",
-        description="The choice of the words' tags: each word's likeliest tag, read by rules, as behind the published"
-        " numbers; or the likeliest sequence in which every entity has tags of one type.",
+        description="The choice of the words' tags: each word's likeliest tag, read by rules, as behind the published "
+        "numbers; or the likeliest sequence in which every entity has tags of one type.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",
-        description="The entities that a relation may connect: any, or only types that it connects in the schema. The"
-        " schema is learned from train if there is no file of labels.",
+        description="The entities that a relation may connect: any, or only types that it connects in the schema. The "
+        "schema is learned from train if there is no file of labels.",
     )
 
 
@@ -333,16 +325,15 @@ class TrainingConfig(Section):
     seed: NotNegative = Field(default=0, description="The seed. The same seed gives the same model on a CPU.")
     sizes: Literal["given", "auto"] = Field(
         default="given",
-        description="The values of keys that you do not set: their defaults, or values that relatum train chooses for"
-        " your data and machine, as it does without --config. Such keys are steps, batches and the width "
-        "of the table.",
+        description="The values of keys that you do not set: their defaults, or values that relatum train chooses for "
+        "your data and machine, as it does without --config. Such keys are steps, batches and the width of the table.",
     )
     steps: Positive = Field(default=20_000, description="The number of updates.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")
     max_cells: Cells = Field(
         default=100_000,
-        description="The most table cells in a batch (sentences times the square of the longest). A batch with more "
-        "is made smaller.",
+        description="The most table cells in a batch (sentences times the square of the longest). A batch with more is "
+        "made smaller.",
     )
     bucketing: bool = Field(default=True, description="Put sentences of similar length into the same batch.")
     learning_rate: PositiveNumber = Field(default=1e-3, description="Adam's learning rate after the warm-up.")
@@ -386,28 +377,25 @@ class TrainingConfig(Section):
     precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
         default="fp32",
         description="The precision of products over the table in updates and evaluations on dev, and of a tuned "
-        "encoder in updates. Weights, sums and scores stay in fp32. On a GPU, fp32 is computed as TF32, "
-        "and bf16 is faster and takes half the memory.",
+        "encoder in updates. Weights, sums and scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is "
+        "faster and takes half the memory.",
     )
     part_cells: Positive | None = Field(
         default=None,
-        description="The most table cells that are computed at once. A batch with more is divided into micro-batches,"
-        " whose gradients are added up. If unset, only when memory runs out.",
+        description="The most table cells that are computed at once. A batch with more is divided into micro-batches, "
+        "whose gradients are added up. If unset, only when memory runs out.",
     )
     divergence_factor: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
         default=100.0,
-        description="Stop a run if the mean loss of 50 updates is this many times the lowest such mean, and above the"
-        " mean of the first 50.",
+        description="Stop a run if the mean loss of 50 updates is this many times the lowest such mean, and above the "
+        "mean of the first 50.",
     )
     evaluate_every: Positive = Field(default=500, description="The number of updates between evaluations on dev.")
     patience: Positive | None = Field(
-        default=None,
-        description="End a run after this many evaluations without a better score. If unset, never.",
+        default=None, description="End a run after this many evaluations without a better score. If unset, never."
     )
     checkpoint_every: Positive | None = Field(
-        default=None,
-        description="The number of updates between further checkpoints. If unset, checkpoints are only made at "
-        "evaluations.",
+        default=None, description="The number of updates between further checkpoints. If unset, only at evaluations."
     )
     keep_checkpoints: Positive = Field(
         default=2, description="The number of checkpoints to keep, and of best models beside them."
@@ -417,8 +405,8 @@ class TrainingConfig(Section):
     )
     dev: Literal["choose", "train"] = Field(
         default="choose",
-        description="The use of the dev part: choose the best weights and calibrate scores, or train on it too. In "
-        "the latter case the last weights are kept, and scores are not calibrated.",
+        description="The use of the dev part: choose the best weights and calibrate scores, or train on it too. In the "
+        "latter case the last weights are kept, and scores are not calibrated.",
     )
     selection: Literal["micro", "macro"] = Field(
         default="micro", description="The average of the F1 scores that chooses the best model."
@@ -450,8 +438,7 @@ class ExtractionConfig(Section):
     )
     trim_stops: bool = Field(
         default=True,
-        description="Remove the full stop of a sentence from the end of an entity in raw text, unless it belongs to "
-        "an abbreviation.",
+        description="In raw text, trim the sentence's full stop from an entity, unless it is an abbreviation's.",
     )
 
 
@@ -464,8 +451,7 @@ class EvaluationConfig(Section):
     )
     entities: Literal["predicted", "gold"] = Field(
         default="predicted",
-        description="The entities to look for relations between: the predicted ones, or the gold ones, given to the "
-        "model.",
+        description="The entities to find relations between: predicted ones, or gold ones given to the model.",
     )
 
 
