@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from relatum.data.inspection import Counts, Inspection
+    from relatum.data.inspection import Inspection, PartCounts
 
 SHOWN_DUPLICATES = 50
 
@@ -77,7 +77,7 @@ def _show(result: Inspection, data: Path) -> None:
     _show_duplicates(console, result)
 
 
-def _table(title: str, parts: Mapping[str, Counts], rows: Iterable[_Row]) -> Table:
+def _table(title: str, parts: Mapping[str, PartCounts], rows: Iterable[_Row]) -> Table:
     """Make a table with a column for each part and, if there are several, a column for all of them."""
     from rich import box
     from rich.table import Table
@@ -113,7 +113,7 @@ def _label_rows(counts: Sequence[Counter[str]], prefix: str = "") -> list[_Row]:
     return [_Row(f"{prefix}{label}", [of_part[label] for of_part in counts]) for label in labels]
 
 
-def _signature_rows(parts: Collection[Counts]) -> list[_Row]:
+def _signature_rows(parts: Collection[PartCounts]) -> list[_Row]:
     """Return a row for each relation type with the types of its ends."""
     signatures = sorted({signature for counts in parts for signature in counts.signatures})
     return [
@@ -122,7 +122,7 @@ def _signature_rows(parts: Collection[Counts]) -> list[_Row]:
     ]
 
 
-def _trouble_rows(parts: Collection[Counts]) -> list[_Row]:
+def _trouble_rows(parts: Collection[PartCounts]) -> list[_Row]:
     """Return a row for each kind of annotation that a model cannot express; kinds that do not occur are left out."""
     rows = [
         _Row("entities that overlap", [counts.overlapping for counts in parts]),
