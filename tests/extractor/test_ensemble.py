@@ -225,13 +225,13 @@ def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Pat
     assert isinstance(ensemble, Ensemble)
     assert len({id(member.encoder) for member in ensemble.members}) == 3, "the last two share theirs"
     sentences = ensemble.split(text)
-    assert [len(side) for side in sentences[1].around] == [5, 5]
+    assert [len(side) for side in sentences[1].context] == [5, 5]
     found = [one.found.entities for one in ensemble.predict(sentences)]
     expected = []
     for sentence in sentences:
         of_words, of_cells = [], []
         for model in models:
-            near = sentence.around.nearest(model.config.encoder.context)
+            near = sentence.context.nearest(model.config.encoder.context)
             outputs = select(model).read(EncoderInput([sentence.words], [near]))
             of_words.append(outputs.entity_logits.double().softmax(-1).numpy())
             assert outputs.relation_logits is not None

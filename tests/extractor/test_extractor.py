@@ -590,10 +590,10 @@ TOLD = TEXT.replace("Mara Ilves", "Ada")  # of TEXT itself this reader makes not
 
 def test_sentences_of_a_text_have_their_neighbours_around_them() -> None:
     first, second = make_extractor(*READER).split(TEXT)
-    assert first.around == Context((), ("The", "ferry", "left", "Port", "Amsel", "on"))
-    assert second.around == Context(("for", "Tarn", "Shipping", "in", "Oldhaven", "."), ())
-    assert [one.around for one in make_extractor("encoder.kind=huggingface").split(TEXT)] == [Context()] * 2
-    assert make_extractor(*READER).split("Mara left.")[0].around == Context()
+    assert first.context == Context((), ("The", "ferry", "left", "Port", "Amsel", "on"))
+    assert second.context == Context(("for", "Tarn", "Shipping", "in", "Oldhaven", "."), ())
+    assert [one.context for one in make_extractor("encoder.kind=huggingface").split(TEXT)] == [Context()] * 2
+    assert make_extractor(*READER).split("Mara left.")[0].context == Context()
     assert make_extractor(*READER).split("") == []
 
 
@@ -601,7 +601,7 @@ def test_what_is_found_depends_on_the_sentences_around() -> None:
     extractor = make_extractor(*READER)
     with_it = extractor.predict(extractor.split(TOLD))
     assert any(one.found.entities for one in with_it)
-    without = extractor.predict([replace(one, around=Context()) for one in extractor.split(TOLD)])
+    without = extractor.predict([replace(one, context=Context()) for one in extractor.split(TOLD)])
     assert [scores(one) for one in with_it] != [scores(one) for one in without]
     plain = make_extractor("encoder.kind=huggingface")
     for one, other in zip(plain.predict(extractor.split(TOLD)), without, strict=True):
@@ -638,7 +638,7 @@ def test_windows_are_read_with_the_words_beside_them(monkeypatch: pytest.MonkeyP
             yield job, [Annotation()] * len(job.windows)
 
     monkeypatch.setattr(module, "do_jobs", note)
-    words = Sentence(tuple("abcdefg"), around=Context(("y", "z"), ("h", "i")))
+    words = Sentence(tuple("abcdefg"), context=Context(("y", "z"), ("h", "i")))
     extractor.predict([words, Sentence(("m",))])
     seen = {
         "".join(one): context

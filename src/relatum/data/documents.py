@@ -204,9 +204,9 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
         absent_entities[sentence_of(entity)].append(entity)
     for relation in absent.relations:
         absent_relations[sentence_of(relation.head, relation.tail)].append(relation)
-    around = [Context()] * len(sentences)
+    contexts = [Context()] * len(sentences)
     if context:
-        around = find_context([text[start:stop] for start, stop in words], sentences, context)
+        contexts = find_context([text[start:stop] for start, stop in words], sentences, context)
     for number, (name, (first, last)) in enumerate(zip(sentence_ids_of(document), sentences, strict=True)):
         inside = words[first:last]
         begin, end = inside[0].start, inside[-1].end
@@ -218,7 +218,7 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
             tuple([text[start:stop] for start, stop in inside]),
             tuple([_span((start - begin, stop - begin)) for start, stop in inside]),
             text[begin:end],
-            around[number],
+            contexts[number],
         )
         inner = Annotation(tuple(entities.pop(number, ())), tuple(relations.pop(number, ())))
         outer = Annotation(tuple(absent_entities.pop(number, ())), tuple(absent_relations.pop(number, ())))

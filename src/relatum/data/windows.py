@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 
-from relatum.data.context import around_window
+from relatum.data.context import window_context
 from relatum.data.documents import map_spans
 from relatum.errors import RelatumError, printable
 from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
@@ -176,9 +176,9 @@ def _cut(example: Example, window: Span, context: int) -> Example:
         tuple(entity for entity in gold.entities if _within([window], entity)),
         tuple(relation for relation in gold.relations if _within([window], relation.head, relation.tail)),
     )
-    around = around_window(sentence, window, context) if context else Context()
+    beside = window_context(sentence, window, context) if context else Context()
     return Example(
-        Sentence(sentence.words[window.start : window.end], offsets, text, around),
+        Sentence(sentence.words[window.start : window.end], offsets, text, beside),
         _shift(inside, -window.start),
         f"{example.id}[{window.start}:{window.end}]",
     )

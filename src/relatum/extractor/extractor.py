@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import torch
 
 from relatum.data.batching import make_batches
-from relatum.data.context import around_window, find_context
+from relatum.data.context import find_context, window_context
 from relatum.data.documents import map_spans
 from relatum.data.splitting import Rule, Splitter, find_final_stops, find_owned_stop, make_splitter, rule_name
 from relatum.data.windows import make_windows, merge_relations, merge_windows
@@ -375,7 +375,7 @@ class Extractor:
                 words = list(map(self._unseen.replace_emoji, words))
             beside = None
             if context:
-                beside = [around_window(sentences[one.sentence], one.span, context) for one in members]
+                beside = [window_context(sentences[one.sentence], one.span, context) for one in members]
             yield Job(members, EncoderInput(words, beside), given)
 
     def join_windows(
@@ -433,8 +433,8 @@ class Extractor:
         sentences = [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
         context = self.model.config.encoder.context
         if context and len(sentences) > 1:
-            around = find_context([text[start:end] for start, end in words], ranges, context)
-            sentences = [replace(one, around=its) for one, its in zip(sentences, around, strict=True)]
+            contexts = find_context([text[start:end] for start, end in words], ranges, context)
+            sentences = [replace(one, context=its) for one, its in zip(sentences, contexts, strict=True)]
         return sentences
 
 

@@ -118,5 +118,5 @@ class Batches:
 
 def make_input(sentences: Sequence[Sentence], model: Model) -> EncoderInput:
     """Return sentences as an encoder reads them, with their context if the settings of the model ask for it."""
-    context = [sentence.around for sentence in sentences] if model.config.encoder.context else None
+    context = [sentence.context for sentence in sentences] if model.config.encoder.context else None
     return EncoderInput([sentence.words for sentence in sentences], context)

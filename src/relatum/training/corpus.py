@@ -171,7 +171,7 @@ def load_training_data(
             raise RelatumError(f"{path}: the {name} part has no sentences; add some, or name another file or folder")
     if config.training.dev == "train":
         remarks.append(_join(parts))
-    if config.encoder.context and not any(any(one.sentence.around) for one in parts["train"]):
+    if config.encoder.context and not any(any(one.sentence.context) for one in parts["train"]):
         remarks.append(
             "encoder.context: no text of train has several sentences, so there is nothing to read around them"
         )
