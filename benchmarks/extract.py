@@ -25,10 +25,10 @@ import torch
 from relatum.evaluation.metrics import evaluate
 from relatum.extractor.device import choose_device
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.precision import Precision
 from relatum.extractor.result import Extraction
 from relatum.kernels.backend import explain, use_backend
 from relatum.kernels.compile import cpu_flags
+from relatum.runtime.precision import Precision
 from relatum.training.corpus import load_part
 from relatum.training.provenance import commit, device_name
 from relatum.types import Annotation, Entity, Example, Relation
@@ -89,6 +89,7 @@ class System:
         size = None if batch == 1 else batch
         reader = Extractor(self.extractor.model, batch_size=size, max_cells=self.extractor.max_cells)
         with use_backend(self.backend):
+            reader(".")  # whatever is packed once
             start = time.perf_counter()
             found = [reader(text) for text in texts] if batch == 1 else list(reader.pipe(texts))
             return found, time.perf_counter() - start

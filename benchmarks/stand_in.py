@@ -7,11 +7,10 @@ from pathlib import Path
 
 import torch
 
-from relatum.encoders.base import EncoderOutput
-from relatum.types import Context
+from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder
 
 
-class StandIn:
+class StandIn(FrozenEncoder):
     """Features of the given sizes, the same for the same words, and of no meaning."""
 
     n_mixed, max_pieces, fingerprint, folder = 1, None, "stand-in", Path()
@@ -23,8 +22,9 @@ class StandIn:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        del around
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
+        sentences = batch.words
         n_words = max(map(len, sentences))
         generator = torch.Generator().manual_seed(len("".join(word or "" for word in sentences[0])))
         vectors = torch.randn(len(sentences), n_words, self.width, generator=generator)

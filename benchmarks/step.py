@@ -31,13 +31,14 @@ from relatum.models.build import build_model
 from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
+from relatum.runtime.cuda_graphs import Recorder, make_recorder
 from relatum.schema import RelationType, Schema
 from relatum.training import provenance
 from relatum.training.batches import Batches, cut_long
 from relatum.training.corpus import load_training_data
 from relatum.training.features import read_ahead, with_memory
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.optimisation import Optimiser
-from relatum.training.recorded import Recorder, Updates, make_recorder
 from relatum.training.sampler import Sampler
 from relatum.training.setup import set_up_device
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
@@ -72,7 +73,7 @@ class Row:
     steps_per_second: float
     minutes: float
     """20,000 steps, and what is recorded and compiled before."""
-    n_recordings: int
+    n_graphs: int
     recording_s: float
     first_s: float
     """The time of the steps before those that are timed, in which all is compiled, recorded and kept."""
@@ -130,8 +131,8 @@ class Work:
         model.network.table_dtype = torch.bfloat16 if precision == "bf16" else None
         model.network.train()
 
-    def _make_updates(self, recorder: Recorder | None) -> Updates:
-        return Updates(self.model.network, self._optimiser, self._config, print, recorder)
+    def _make_updates(self, recorder: Recorder | None) -> GraphedStep:
+        return GraphedStep(self.model.network, self._optimiser, self._config, print, recorder)
 
     def epoch(self) -> Iterator[list[int]]:
         """Batches without end; after one epoch every sentence was in one."""
@@ -189,7 +190,7 @@ class Work:
                 _put_back(parameters, start)
         self._optimiser = Optimiser(parameters, self._config)
         self.updates = self._make_updates(make_recorder(self.model.device))
-        return _norm(*ends) / _norm(ends[0], start) if updates.n_recordings else None
+        return _norm(*ends) / _norm(ends[0], start) if updates.n_graphs else None
 
     @contextmanager
     def _without_dropout(self) -> Iterator[None]:
@@ -311,7 +312,7 @@ def main() -> int:
             print(
                 f"{backend:12}{precision:>10}{row.step_ms:10.2f}{row.steps_per_second:9.1f}{row.minutes:9.2f}", end=""
             )
-            print(f"{row.n_recordings:8}{row.recording_s:7.1f}", end="")
+            print(f"{row.n_graphs:8}{row.recording_s:7.1f}", end="")
             print("".join(f"{'' if one is None else one:>10}" for one in (row.peak_mib, row.reserved_mib)), end="")
             times = (row.batch_ms, row.forward_ms, row.backward_ms, row.optimiser_ms)
             print("".join(f"{value:11.2f}" for value in times) + f"{error:12.1e}", flush=True)
@@ -364,7 +365,7 @@ def measure(work: Work, steps: int, n_examples: int) -> Row:
         round(step, 3),
         round(1000 / step, 1),
         round(minutes, 2),
-        work.updates.n_recordings,
+        work.updates.n_graphs,
         round(work.updates.seconds_recording, 2),
         round(first, 2),
         peak,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from relatum.config import load_config
+from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.resolve import load_encoder
 from relatum.models.build import build_model
+from relatum.models.collate import collate_batch
+from relatum.models.inputs import ModelInputs
 from relatum.models.manifest import Manifest
 from relatum.models.model import Model
 from relatum.schema import RelationType, Schema
+from relatum.types import Context
 
 SCHEMA = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin", symmetric=True)))
 
@@ -40,3 +45,13 @@ def make_small_model(*overrides: str, seed: int = 160, spread: float = 1.5, sche
         parameter.data = spread * torch.randn_like(parameter)
     model.network.eval()
     return model
+
+
+def make_inputs(
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    features: EncoderOutput | None = None,
+    context: Sequence[Context] | None = None,
+) -> ModelInputs:
+    """The inputs of a model's network for sentences of words."""
+    return collate_batch(model, EncoderInput(sentences, context), features)

@@ -704,6 +704,24 @@ def test_settings_of_a_record_are_not_given_by_anybody() -> None:
     assert load_record(config.to_dict()) == config, "it names every key, table.directions too"
 
 
+def test_record_without_newer_settings_has_the_values_of_its_time() -> None:
+    """Models without model.initialisation began with torch's values, which is no longer the default."""
+    older = Config().to_dict()
+    del older["model"]["initialisation"], older["tagging"]["conflicts"]
+    assert load_record(older).model.initialisation == "torch"
+    assert load_record(older).tagging.conflicts == "first"
+    assert load_record(Config().to_dict()) == Config()
+
+
+def test_removed_settings_are_refused_only_if_they_did_something() -> None:
+    older = Config().to_dict()
+    older["training"]["consistency"] = 0.0
+    assert load_record(older) == Config()
+    older["training"]["consistency"] = 1.0
+    with pytest.raises(ConfigError, match=r"training\.consistency"):
+        load_record(older)
+
+
 def test_conditions_name_settings_and_values_that_there_are() -> None:
     known = fields(Config)
     for condition in CONDITIONS:

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from relatum._version import __version__
     from relatum.config import Config, load_config
     from relatum.data import load_documents
+    from relatum.data.conversion import Conversion, convert
+    from relatum.data.inspection import Inspection, inspect
+    from relatum.data.partition import Partition, split
     from relatum.errors import ConfigError, DataError, FormatError, RelatumError, SchemaError
     from relatum.evaluation.metrics import Scores, evaluate
+    from relatum.evaluation.scoring import FileScores, score
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.result import Extraction
     from relatum.schema import RelationType, Schema, infer_schema
+    from relatum.training.calibration import ModelCalibration, calibrate
+    from relatum.training.evaluation import ModelEvaluation, evaluate_model
     from relatum.training.run import Run
     from relatum.training.runs.summary import Runs
     from relatum.training.train import resume, resume_runs, train, train_runs
@@ -39,11 +45,17 @@ _HOME = {
     "relatum._version": ("__version__",),
     "relatum.config": ("Config", "load_config"),
     "relatum.data": ("load_documents",),
+    "relatum.data.conversion": ("Conversion", "convert"),
+    "relatum.data.inspection": ("Inspection", "inspect"),
+    "relatum.data.partition": ("Partition", "split"),
     "relatum.errors": ("ConfigError", "DataError", "FormatError", "RelatumError", "SchemaError"),
     "relatum.evaluation.metrics": ("Scores", "evaluate"),
+    "relatum.evaluation.scoring": ("FileScores", "score"),
     "relatum.extractor.extractor": ("Extractor",),
     "relatum.extractor.result": ("Extraction",),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
+    "relatum.training.calibration": ("ModelCalibration", "calibrate"),
+    "relatum.training.evaluation": ("ModelEvaluation", "evaluate_model"),
     "relatum.training.run": ("Run",),
     "relatum.training.runs.summary": ("Runs",),
     "relatum.training.train": ("resume", "resume_runs", "train", "train_runs"),
@@ -68,13 +80,19 @@ __all__ = [
     "Config",
     "ConfigError",
     "Context",
+    "Conversion",
     "DataError",
     "Document",
     "Entity",
     "Example",
     "Extraction",
     "Extractor",
+    "FileScores",
     "FormatError",
+    "Inspection",
+    "ModelCalibration",
+    "ModelEvaluation",
+    "Partition",
     "Prediction",
     "Relation",
     "RelationType",
@@ -87,12 +105,18 @@ __all__ = [
     "Sentence",
     "Span",
     "__version__",
+    "calibrate",
+    "convert",
     "evaluate",
+    "evaluate_model",
     "infer_schema",
+    "inspect",
     "load_config",
     "load_documents",
     "resume",
     "resume_runs",
+    "score",
+    "split",
     "train",
     "train_runs",
 ]

@@ -155,3 +155,18 @@ def as_monitor(monitor: Monitor | Callable[[str], object] | None) -> Monitor:
     if monitor is None:
         return Monitor()
     return monitor if isinstance(monitor, Monitor) else LineMonitor(monitor)
+
+
+class Remarks(Monitor):
+    """A monitor that keeps all messages, and lets another monitor hear them and watch what is read."""
+
+    def __init__(self, monitor: Monitor | Callable[[str], object] | None = None) -> None:
+        self._monitor = as_monitor(monitor)
+        self.said: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+        self._monitor.say(message)
+
+    def watch(self, items: Iterable[T], name: str) -> Iterable[T]:
+        return self._monitor.watch(items, name)

@@ -152,14 +152,14 @@ class Context(NamedTuple):
 class Sentence:
     """A sentence for the model to read. `offsets` are the words' character spans in `text`, if there is a text.
 
-    `around` has the words that an encoder with `encoder.context` reads beside the sentence; nothing is ever found in
+    `context` has the words that an encoder with `encoder.context` reads beside the sentence; nothing is ever found in
     them.
     """
 
     words: tuple[str, ...]
     offsets: tuple[Span, ...] | None = None
     text: str | None = None
-    around: Context = field(default=Context(), compare=False)
+    context: Context = field(default=Context(), compare=False)
 
     def __len__(self) -> int:
         return len(self.words)

@@ -77,7 +77,7 @@ def test_copy_leaves_the_model_as_it_is(model: Path, examples_folder: Path, tmp_
 
 
 def test_model_that_comes_with_relatum_is_not_changed(examples_folder: Path, tmp_path: Path) -> None:
-    from relatum.extractor.extractor import find_model
+    from relatum.extractor.finding import find_model
 
     folder = find_model("news")
     before = files(folder)

@@ -63,7 +63,7 @@ def test_doctor_says_that_all_is_well_here(monkeypatch: pytest.MonkeyPatch, tmp_
     result = run("--json")
     report = json.loads(result.stdout)
     assert (result.exit_code, report["ok"]) == (0, True), result.stdout
-    assert list(report) == ["ok", "versions", "devices", "md-gru backends", "extras", "models", "cache"]
+    assert list(report) == ["ok", "versions", "devices", "runtimes", "md-gru backends", "extras", "models", "cache"]
     versions = {finding["name"]: finding["detail"] for finding in report["versions"]}
     for package in ("torch", "numpy", "pydantic", "safetensors", "tokenizers", "transformers"):
         assert versions[package] == metadata.version(package)

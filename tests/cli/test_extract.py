@@ -438,7 +438,7 @@ def test_extract_writes_brat_that_reads_back(folder: Path, tmp_path: Path) -> No
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == ["annotation.conf", "text.ann", "text.txt"]
 
 
-def test_extract_writes_one_page_for_all_texts(folder: Path) -> None:
+def test_extract_writes_one_page_fallow_fewer_layers_texts(folder: Path) -> None:
     shown = run("--input", str(folder), "--format", "html").stdout
     assert re.findall("<h2>(.*?)</h2>", shown) == ["b-2", "b-10", "c", "deep/a"]
     assert shown.endswith("</html>\n")

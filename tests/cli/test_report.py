@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from relatum.cli.app import app
-from relatum.extractor.extractor import find_model
+from relatum.extractor.finding import find_model
 
 
 def run(*arguments: str | Path) -> Result:

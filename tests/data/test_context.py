@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.data.context import around_window, find_context
+from relatum.data.context import find_context, window_context
 from relatum.types import Context, Sentence, Span
 
 WORDS = "a b c d e f g".split()
@@ -65,8 +65,8 @@ def test_nearest_words_are_kept() -> None:
     ],
 )
 def test_window_has_words_of_its_sentence_before_those_around_it(window: Span, n: int, expected: Context) -> None:
-    sentence = Sentence(("a", "b", "c", "d"), around=Context(("x", "y"), ("z",)))
-    assert around_window(sentence, window, n) == expected
+    sentence = Sentence(("a", "b", "c", "d"), context=Context(("x", "y"), ("z",)))
+    assert window_context(sentence, window, n) == expected
 
 
 @given(st.integers(1, 20), st.integers(0, 8), st.integers(1, 8), st.data())
@@ -77,7 +77,7 @@ def test_window_sees_what_a_sentence_in_its_place_would(
     start = data.draw(st.integers(0, n_words - 1))
     end = data.draw(st.integers(start + 1, n_words))
     (around,) = find_context(words, [Span(n_beside, n_beside + n_words)], n)
-    sentence = Sentence(tuple(words[n_beside : n_beside + n_words]), around=around)
-    assert [around_window(sentence, Span(start, end), n)] == find_context(
+    sentence = Sentence(tuple(words[n_beside : n_beside + n_words]), context=around)
+    assert [window_context(sentence, Span(start, end), n)] == find_context(
         words, [Span(n_beside + start, n_beside + end)], n
     )

@@ -271,8 +271,8 @@ def test_examples_have_words_of_their_document_around_them() -> None:
     document = from_words("three", [["Rome", "is"], ["in"], ["Italy", "proper"]], Annotation())
     plain, found = to_examples(document), to_examples(document, context=2)
     assert found == plain
-    assert [one.sentence.around for one in plain] == [Context()] * 3
-    assert [one.sentence.around for one in found] == [
+    assert [one.sentence.context for one in plain] == [Context()] * 3
+    assert [one.sentence.context for one in found] == [
         Context((), ("in", "Italy")),
         Context(("Rome", "is"), ("Italy", "proper")),
         Context(("is", "in"), ()),

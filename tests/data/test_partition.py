@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import relatum
 from relatum.data.partition import Fold, divide, load_lists, make_folds, pick, remark_on_lists
 from relatum.data.problems import Problems
-from relatum.errors import RelatumError
+from relatum.errors import DataError, RelatumError
 from relatum.types import Document
 
 texts = st.lists(st.sampled_from("abcdefghijkl"), max_size=40)
@@ -314,3 +315,72 @@ def test_pick_never_gives_two_documents_one_id(numbers: list[int]) -> None:
     picked = pick(documents, numbers, Problems(), "train")
     assert Counter(document.text for document in picked) == Counter(documents[number].text for number in numbers)
     assert len({document.id for document in picked}) == len(numbers)
+
+
+@pytest.fixture
+def forty(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{i}", "words": ["number", str(i)]}) + "\n" for i in range(40)))
+    return path
+
+
+def test_one_call_writes_train_dev_and_test(forty: Path, tmp_path: Path) -> None:
+    done = relatum.split(str(forty), str(tmp_path / "out"), dev=0.1, seed=3)
+    assert done.folder == tmp_path / "out"
+    (fold,) = done.folds
+    for name, members in fold.parts().items():
+        assert [d.id for d in relatum.load_documents(done.folder / f"{name}.jsonl")] == [f"d{i}" for i in members]
+    assert [len(members) for members in fold.parts().values()] == [28, 4, 8]
+    again, other = (relatum.split(forty, tmp_path / f"out{seed}", dev=0.1, seed=seed) for seed in (3, 4))
+    assert again.folds == done.folds != other.folds
+
+
+def test_one_call_writes_folds_or_their_lists_alone(forty: Path, tmp_path: Path) -> None:
+    done = relatum.split(forty, tmp_path / "out", folds=4)
+    assert sorted(path.name for path in done.folder.iterdir()) == [*(f"fold-{n}" for n in range(1, 5)), "folds.json"]
+    assert sorted(number for fold in done.folds for number in fold.test) == list(range(40))
+    lists = relatum.split(forty, tmp_path / "lists", folds=4, lists_only=True)
+    assert [path.name for path in lists.folder.iterdir()] == ["folds.json"]
+    assert lists.folds == done.folds
+    assert relatum.split(forty, tmp_path / "again", lists=lists.folder / "folds.json").folds == done.folds
+
+
+def test_folder_is_named_after_the_data_if_none_is_given(
+    forty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert relatum.split(forty).folder == Path("mine-split")
+    assert (tmp_path / "mine-split" / "folds.json").is_file()
+
+
+def test_documents_that_lists_leave_out_or_repeat_are_said(forty: Path, tmp_path: Path) -> None:
+    lists = tmp_path / "lists.json"
+    lists.write_text(json.dumps({"train": [0, 1], "test": ["d1", "d1"]}))
+    said: list[str] = []
+    done = relatum.split(forty, tmp_path / "out", lists=lists, monitor=said.append)
+    assert done.problems.remarks["documents in no part of a fold"] == 38
+    assert said == [f"relatum: {line}" for line in done.problems.remark_lines()]
+    renamed = f"documents listed more than once in a part, renamed (first: {tmp_path / 'out' / 'test'}, d1)"
+    assert any(renamed in line for line in said)
+
+
+def test_shares_and_parts_that_cannot_be_are_refused(forty: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(RelatumError, match=r"folds=3, test=0\.2: the test parts are the folds; leave test out"):
+        relatum.split(forty, out, folds=3, test=0.2)
+    for more in ({"folds": 3}, {"test": 0.2}):
+        with pytest.raises(RelatumError, match=r"lists='a\.json': the parts are given; leave folds and test out"):
+            relatum.split(forty, out, lists="a.json", **more)
+    with pytest.raises(RelatumError, match=r"dev 0\.9 and --test 0\.5 must be at least 0 and leave something"):
+        relatum.split(forty, out, dev=0.9, test=0.5)
+    with pytest.raises(RelatumError, match="nowhere: no such file or folder"):
+        relatum.split("nowhere", out)
+    assert not out.exists()
+
+
+def test_nothing_is_divided_while_records_are_bad(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"words": ["a"]}\n{"words": 3}\n')
+    with pytest.raises(DataError, match="Nothing was written"):
+        relatum.split(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

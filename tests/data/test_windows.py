@@ -282,13 +282,13 @@ def test_examples_may_lack_offsets_and_text() -> None:
 
 
 def test_examples_have_words_of_their_sentence_and_of_its_text_around_them() -> None:
-    example = Example(Sentence(SENTENCE.words, around=Context(("So", "."), ("He",))), EXAMPLE.gold)
+    example = Example(Sentence(SENTENCE.words, context=Context(("So", "."), ("He",))), EXAMPLE.gold)
     (first, second), _, _ = window_examples(example, [Span(0, 3), Span(2, 6)], 3)
-    assert first.sentence.around == Context(("So", "."), ("in", "Rome", "."))
-    assert second.sentence.around == Context((".", "Ann", "met"), ("He",))
+    assert first.sentence.context == Context(("So", "."), ("in", "Rome", "."))
+    assert second.sentence.context == Context((".", "Ann", "met"), ("He",))
     assert window_examples(example, [Span(0, 6)], 3)[0][0] is example
     for one in window_examples(example, [Span(0, 3), Span(2, 6)])[0]:
-        assert one.sentence.around == Context()
+        assert one.sentence.context == Context()
 
 
 @given(found_in_windows(), st.integers(1, 8), st.integers(0, 5))

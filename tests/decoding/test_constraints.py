@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from relatum.decoding.relations import Opposite, decode_relations, decode_tables
-from relatum.decoding.sentences import decode_sentences
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import Cells, Fill, TableTags
@@ -51,18 +51,18 @@ def random_table(tags: TableTags, seed: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).dirichlet(np.full(len(tags.names), 0.2), (N_WORDS, N_WORDS))
 
 
-def by_the_ballot(
+def by_the_deciding_cells(
     table: NDArray[np.float64], entities: list[Entity], tags: TableTags, opposite: Opposite
 ) -> list[tuple[Relation, float]]:
-    """One pair, cell and tag at a time; what a tag says of either direction is asked of the ballots of both."""
+    """One pair, cell and tag at a time; what a tag says of either direction is asked of the cells of both."""
     found = []
     known = list(dict.fromkeys(entities))
     for head, tail in product(known, known):
         votes = [0.0] * (1 + len(TYPES))
-        blocks = tags.ballot(head, tail)
+        blocks = tags.deciding_cells(head, tail)
         n_cells = sum(len(block.cells) for block in blocks)
         for block in blocks:
-            for (row, column), (tag, outcome) in product(block.cells, enumerate(block.outcomes)):
+            for (row, column), (tag, outcome) in product(block.cells, enumerate(block.tag_votes)):
                 name = tags.names[tag]
                 row_is_heads = row in tags.words(head)
                 ends = (head, tail) if row_is_heads else (tail, head)
@@ -85,7 +85,7 @@ def test_constrained_relations_are_those_of_the_tags_that_are_allowed(
 ) -> None:
     table = random_table(tags, seed)
     found = decode_relations(table, entities, tags, opposite, "schema")
-    expected = by_the_ballot(table, entities, tags, opposite)
+    expected = by_the_deciding_cells(table, entities, tags, opposite)
     assert found == tuple(relation for relation, _ in expected)
     assert [relation.score for relation in found] == pytest.approx([score for _, score in expected])
     assert all(SCHEMA.relation_type(one.label).allows(one.head.label, one.tail.label) for one in found)
@@ -169,7 +169,8 @@ def test_sentences_are_constrained_by_given_entities_and_by_those_found() -> Non
     given = [(entity(0, 1, "P"), entity(1, 2, "L"))]
 
     def n_found(entities: Sequence[tuple[Entity, ...]] | None) -> int:
-        (one,) = decode_sentences(found_types, table, [2], words, tags, "no-relation", entities, constraints="schema")
+        options = DecodingOptions(constraints="schema")
+        (one,) = decode_sentences(found_types, table, [2], words, tags, options, entities)
         return len(one.relations)
 
     assert n_found(given) == 1

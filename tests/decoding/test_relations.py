@@ -57,7 +57,7 @@ def one_hot(tags: TableTags, table: NDArray[np.integer[Any]]) -> NDArray[np.floa
     return rows
 
 
-def by_the_ballot(
+def by_the_deciding_cells(
     table: NDArray[np.float64], entities: list[Entity], tags: TableTags, opposite: Opposite
 ) -> list[tuple[Relation, float]]:
     """Equation 17, one pair, cell and tag at a time."""
@@ -66,10 +66,10 @@ def by_the_ballot(
     for head, tail in product(known, known):
         votes = [0.0] * (1 + len(tags.schema.relation_types))
         n_cells = 0
-        for block in tags.ballot(head, tail):
+        for block in tags.deciding_cells(head, tail):
             for row, column in block.cells:
                 n_cells += 1
-                for tag, outcome in enumerate(block.outcomes):
+                for tag, outcome in enumerate(block.tag_votes):
                     if outcome or not tag or opposite == "no-relation":
                         votes[outcome] += float(table[row, column, tag])
         winner = votes.index(max(votes))
@@ -79,12 +79,12 @@ def by_the_ballot(
 
 
 @given(formulations, entity_lists(), st.sampled_from(OPPOSITES), seeds)
-def test_relations_are_those_of_the_ballot(
+def test_relations_are_those_that_the_deciding_cells_vote_for(
     tags: TableTags, entities: list[Entity], opposite: Opposite, seed: int
 ) -> None:
     table = random_table(tags, seed)
     found = decode_relations(table, entities, tags, opposite)
-    expected = by_the_ballot(table, entities, tags, opposite)
+    expected = by_the_deciding_cells(table, entities, tags, opposite)
     assert found == tuple(relation for relation, _ in expected)
     assert [relation.score for relation in found] == pytest.approx([score for _, score in expected])
     assert all(type(one.score) is float and 0 <= one.score <= 1 for one in found)
@@ -113,9 +113,14 @@ def test_relations_of_certain_cells_are_those_of_hard_decoding(
 
 
 @pytest.mark.parametrize("tags", FORMULATIONS)
-def test_fill_mask_holds_the_cells_that_ballots_ask(tags: TableTags) -> None:
+def test_fill_mask_holds_the_deciding_cells(tags: TableTags) -> None:
     words = [entity(word, word + 1) for word in range(N_WORDS)]
-    asked = {cell for head, tail in product(words, words) for block in tags.ballot(head, tail) for cell in block.cells}
+    asked = {
+        cell
+        for head, tail in product(words, words)
+        for block in tags.deciding_cells(head, tail)
+        for cell in block.cells
+    }
     mask = tags.fill_mask(N_WORDS)
     assert {(i, j) for i, j in asked if mask[i, j]} == asked
     assert {(int(i), int(j)) for i, j in np.argwhere(mask) if i != j} == asked
@@ -209,7 +214,7 @@ def test_relations_of_a_batch_are_those_of_each_sentence(
     tables = np.stack([random_table(tags, (seed + number) % 2**32) for number in range(len(entities))])
     found = decode_tables(tables, [N_WORDS] * len(entities), entities, tags, opposite)
     for one, table, own in zip(found, tables, entities, strict=True):
-        expected = by_the_ballot(table, own, tags, opposite)
+        expected = by_the_deciding_cells(table, own, tags, opposite)
         assert one == tuple(relation for relation, _ in expected)
         assert [relation.score for relation in one] == pytest.approx([score for _, score in expected])
 

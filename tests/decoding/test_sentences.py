@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from relatum.decoding.probabilities import Logits, Probabilities
-from relatum.decoding.sentences import decode_sentences
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
@@ -32,7 +32,7 @@ def decode_one(
 
     tables = None if table is None else batch(table)
     entities = None if given is None else [given]
-    (found,) = decode_sentences(batch(words), tables, [4], SEQUENCE, TABLE, "no-relation", entities)
+    (found,) = decode_sentences(batch(words), tables, [4], SEQUENCE, TABLE, DecodingOptions(), entities)
     return found
 
 
@@ -83,11 +83,11 @@ def test_sentences_of_a_batch_are_decoded_as_each_by_itself_whatever_the_padding
     for row, length in enumerate(lengths):
         words[row, length:] = np.inf
         table[row, length:] = table[row, :, length:] = np.inf
-    found = decode_sentences(Logits(words), Logits(table), lengths, SEQUENCE, TABLE, "no-relation")
+    found = decode_sentences(Logits(words), Logits(table), lengths, SEQUENCE, TABLE, DecodingOptions())
     assert sum(len(one.relations) for one in found) > 3
     for row, length in enumerate(lengths):
         alone = Logits(words[row : row + 1, :length]), Logits(table[row : row + 1, :length, :length])
-        (expected,) = decode_sentences(*alone, [length], SEQUENCE, TABLE, "no-relation")
+        (expected,) = decode_sentences(*alone, [length], SEQUENCE, TABLE, DecodingOptions())
         assert found[row] == expected
         for one, two in zip(found[row].entities, expected.entities, strict=True):
             assert one.score == pytest.approx(two.score, abs=1e-12)
@@ -99,15 +99,15 @@ def test_sentences_with_a_value_that_is_not_finite_are_refused() -> None:
     words, table = np.zeros((2, 3, 3)), np.zeros((2, 3, 3, 3))
     words[1, 1, 0] = np.nan
     with pytest.raises(RelatumError, match="entity probabilities contain values that are not finite"):
-        decode_sentences(Logits(words), Logits(table), [3, 2], SEQUENCE, TABLE, "no-relation")
+        decode_sentences(Logits(words), Logits(table), [3, 2], SEQUENCE, TABLE, DecodingOptions())
     words[1, 1, 0], table[0, 2, 0, 1] = 0, np.inf
     with pytest.raises(RelatumError, match="relation probabilities contain values that are not finite"):
-        decode_sentences(Logits(words), Logits(table), [3, 2], SEQUENCE, TABLE, "no-relation")
-    decode_sentences(Logits(words), Logits(table), [2, 2], SEQUENCE, TABLE, "no-relation")
+        decode_sentences(Logits(words), Logits(table), [3, 2], SEQUENCE, TABLE, DecodingOptions())
+    decode_sentences(Logits(words), Logits(table), [2, 2], SEQUENCE, TABLE, DecodingOptions())
 
 
 def test_sentences_longer_than_their_probabilities_are_refused() -> None:
     with pytest.raises(ValueError, match="a sentence has 5 words, but the entity probabilities are of 4"):
-        decode_sentences(np.zeros((1, 4, 3)), None, [5], SEQUENCE, TABLE, "no-relation")
+        decode_sentences(np.zeros((1, 4, 3)), None, [5], SEQUENCE, TABLE, DecodingOptions())
     with pytest.raises(ValueError, match=r"shape \(1, 4, 3\), expected \(2, 4, 3\)"):
-        decode_sentences(np.zeros((1, 4, 3)), None, [4, 4], SEQUENCE, TABLE, "no-relation")
+        decode_sentences(np.zeros((1, 4, 3)), None, [4, 4], SEQUENCE, TABLE, DecodingOptions())

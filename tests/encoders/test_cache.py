@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from relatum.config import EncoderConfig
-from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
+from relatum.encoders.base import EncoderInput, EncoderOutput, Features, FrozenEncoder, TextEncoder, stack_features
 from relatum.encoders.cache import CachedEncoder, FeatureStore, MemoryStore
 from relatum.encoders.disk import DiskStore
 from relatum.encoders.hashing import hash_tensors
@@ -24,7 +24,7 @@ FEATURES = {3: 3 * 4 * 4 + 9 * 2 * 4, 1: 4 * 4 + 2 * 4, 2: 2 * 4 * 4 + 4 * 2 * 4
 """Bytes of the features of a sentence of so many words."""
 
 
-class Counting:
+class Counting(FrozenEncoder):
     """An encoder that says when it is asked, and never gives the same features twice."""
 
     width = 4
@@ -42,11 +42,13 @@ class Counting:
         return [len(word) for word in words]
 
     def to(self, device: torch.device | str) -> Counting:
-        self.device = device
+        self.device = torch.device(device)
         return self
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        self.around.append(around)
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
+        sentences = batch.words
+        self.around.append(batch.context)
         self.asked.append([list(words) for words in sentences])
         maps = self.n_attention_maps
         return stack_features(
@@ -75,14 +77,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> FeatureStore:
 def test_cache_computes_only_what_is_missing_in_one_call(store: FeatureStore) -> None:
     inner = Counting()
     encoder = _cached(inner, store)
-    first = encoder.encode([A, B])
-    second = encoder.encode([C, B, A, C])
+    first = encoder.encode(EncoderInput([A, B]))
+    second = encoder.encode(EncoderInput([C, B, A, C]))
     assert inner.asked == [[A, B], [C]]
-    assert _same(EncoderOutput(second.vectors[2:3], second.attention_maps[2:3]), encoder.encode([A]))  # type: ignore[index]
+    assert _same(EncoderOutput(second.vectors[2:3], second.attention_maps[2:3]), encoder.encode(EncoderInput([A])))  # type: ignore[index]
     assert torch.equal(second.vectors[2], first.vectors[0])
     assert torch.equal(second.vectors[1], first.vectors[1]), "padding is zero, as in the original"
     assert torch.equal(second.vectors[0], second.vectors[3])
-    assert _same(encoder.encode([A, B]), first), "the very same features"
+    assert _same(encoder.encode(EncoderInput([A, B])), first), "the very same features"
 
 
 def test_cache_is_an_encoder_like_the_one_inside(store: FeatureStore) -> None:
@@ -91,16 +93,16 @@ def test_cache_is_an_encoder_like_the_one_inside(store: FeatureStore) -> None:
     assert (encoder.width, encoder.n_attention_maps, encoder.max_pieces, encoder.fingerprint) == (4, 2, 7, "one")
     assert encoder.count_pieces(["abc"]) == [3]
     assert encoder.to("cpu") is encoder
-    assert inner.device == "cpu"
+    assert inner.device == torch.device("cpu")
 
 
 def test_cache_of_an_encoder_without_maps_has_none(store: FeatureStore) -> None:
     inner = Counting(n_attention_maps=0)
     encoder = _cached(inner, store)
-    first = encoder.encode([A, B])
+    first = encoder.encode(EncoderInput([A, B]))
     assert first.attention_maps is None
-    assert encoder.encode([A, B]).attention_maps is None
-    assert torch.equal(encoder.encode([A, B]).vectors, first.vectors)
+    assert encoder.encode(EncoderInput([A, B])).attention_maps is None
+    assert torch.equal(encoder.encode(EncoderInput([A, B])).vectors, first.vectors)
     assert inner.asked == [[A, B]]
 
 
@@ -108,13 +110,13 @@ def test_cache_tells_contexts_apart(store: FeatureStore) -> None:
     inner = Counting()
     encoder = CachedEncoder(inner, EncoderConfig(context=2), store=store)
     contexts = [Context(), Context(("x",)), Context((), ("x",)), Context(("x", "y")), Context(("x y",))]
-    encoder.encode([A] * 5, contexts)
+    encoder.encode(EncoderInput([A] * 5, contexts))
     assert inner.asked == [[A] * 5]
     assert inner.around == [tuple(contexts)]
-    encoder.encode([A, A], [Context(("far", "x", "y")), Context()])
-    encoder.encode([A])
+    encoder.encode(EncoderInput([A, A], [Context(("far", "x", "y")), Context()]))
+    encoder.encode(EncoderInput([A]))
     assert len(inner.asked) == 1, "words that are too far to be read make no difference, and no context is an empty one"
-    encoder.encode([[*A, "x"]])
+    encoder.encode(EncoderInput([[*A, "x"]]))
     assert len(inner.asked) == 2
 
 
@@ -127,17 +129,17 @@ def test_cache_without_context_has_the_keys_it_always_had() -> None:
     keys: list[str] = []
     inner = Counting()
     encoder = CachedEncoder(inner, EncoderConfig(), store=Keys(10**6))
-    encoder.encode([["a", "b"]], [Context(("x",), ("y",))])
+    encoder.encode(EncoderInput([["a", "b"]], [Context(("x",), ("y",))]))
     assert inner.around == [None]
-    CachedEncoder(inner, EncoderConfig(context=3), store=Keys(10**6)).encode([["a", "b"]], [Context()])
+    CachedEncoder(inner, EncoderConfig(context=3), store=Keys(10**6)).encode(EncoderInput([["a", "b"]], [Context()]))
     assert keys == [hashlib.sha256(b'["one", "a", "b"]').hexdigest()] * 2
 
 
 def test_cache_tells_encoders_and_words_apart(store: FeatureStore) -> None:
     one, other = Counting("one"), Counting("two")
-    _cached(one, store).encode([["a b"], ["a", "b"], ["a,b"], ['a", "b']])
+    _cached(one, store).encode(EncoderInput([["a b"], ["a", "b"], ["a,b"], ['a", "b']]))
     assert len(one.asked[0]) == 4
-    _cached(other, store).encode([["a b"]])
+    _cached(other, store).encode(EncoderInput([["a b"]]))
     assert other.asked == [[["a b"]]]
 
 
@@ -145,7 +147,7 @@ def test_cache_beyond_its_limit_computes_again_and_says_so_once(caplog: pytest.L
     inner = Counting()
     encoder = _cached(inner, MemoryStore(FEATURES[3] + FEATURES[1]))
     for _ in range(3):
-        encoder.encode([A, C, B])
+        encoder.encode(EncoderInput([A, C, B]))
     assert inner.asked == [[A, C, B], [C], [C]], "what fits after one that does not is still kept"
     assert encoder.n_not_kept == 3
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -154,7 +156,7 @@ def test_cache_beyond_its_limit_computes_again_and_says_so_once(caplog: pytest.L
 
 def test_cache_keeps_a_sentence_and_not_the_batch_it_came_in() -> None:
     store = MemoryStore(10**6)
-    _cached(Counting(), store).encode([A, B])
+    _cached(Counting(), store).encode(EncoderInput([A, B]))
     assert store.n_bytes == FEATURES[3] + FEATURES[1]
     kept = [features.vectors for features in store._kept.values()]
     assert [vectors.untyped_storage().nbytes() for vectors in kept] == [3 * 4 * 4, 4 * 4]
@@ -162,35 +164,35 @@ def test_cache_keeps_a_sentence_and_not_the_batch_it_came_in() -> None:
 
 def test_cache_on_disk_is_there_in_the_next_run(tmp_path: Path) -> None:
     first = _cached(Counting(), DiskStore(tmp_path, 10**6))
-    expected = first.encode([A, B])
+    expected = first.encode(EncoderInput([A, B]))
     first.flush()
     first.flush()
     assert len(list(tmp_path.iterdir())) == 1, "one shard and no drafts"
     inner = Counting()
-    assert _same(_cached(inner, DiskStore(tmp_path, 10**6)).encode([A, B]), expected)
+    assert _same(_cached(inner, DiskStore(tmp_path, 10**6)).encode(EncoderInput([A, B])), expected)
     assert inner.asked == []
 
 
 def test_cache_on_disk_keeps_within_its_limit(tmp_path: Path) -> None:
     encoder = _cached(Counting(), DiskStore(tmp_path, 700, shard_bytes=1))
-    encoder.encode([[f"w{i}", "x", "y"] for i in range(10)])
+    encoder.encode(EncoderInput([[f"w{i}", "x", "y"] for i in range(10)]))
     assert encoder.n_not_kept > 0
     assert 0 < sum(path.stat().st_size for path in tmp_path.iterdir()) < 700 + 400, "headers come on top of the last"
     again = _cached(Counting(), DiskStore(tmp_path, 700))
-    again.encode([["new", "x", "y"] * 2])
+    again.encode(EncoderInput([["new", "x", "y"] * 2]))
     assert again.n_not_kept == 1, "what is there from earlier runs counts"
 
 
 def test_cache_on_disk_ignores_broken_and_foreign_shards(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = _cached(Counting(), DiskStore(tmp_path, 10**6, shard_bytes=1))
-    first.encode([A, B])
+    first.encode(EncoderInput([A, B]))
     broken, good = sorted(tmp_path.iterdir(), key=lambda path: -path.stat().st_size)
     broken.write_bytes(broken.read_bytes()[:-3])
     save_file(load_file(good), tmp_path / "foreign.safetensors")
     (tmp_path / "empty.safetensors").write_bytes(b"")
     inner = Counting()
     again = _cached(inner, DiskStore(tmp_path, 10**6))
-    again.encode([A, B])
+    again.encode(EncoderInput([A, B]))
     assert inner.asked == [[A]]
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(said) == 3
@@ -200,14 +202,14 @@ def test_cache_on_disk_ignores_broken_and_foreign_shards(tmp_path: Path, caplog:
 
 def test_cache_on_disk_computes_again_what_does_not_fit_the_sentence(tmp_path: Path) -> None:
     first = _cached(Counting(), DiskStore(tmp_path, 10**6))
-    first.encode([A])
+    first.encode(EncoderInput([A]))
     first.flush()
     (path,) = tmp_path.iterdir()
     tensors = {name: tensor[:2].clone() for name, tensor in load_file(path).items()}
     key = next(iter(tensors)).rpartition(".")[0]
     save_file(tensors, path, {"relatum": "encoder features", "version": "2", key: hash_tensors(tensors)})
     inner = Counting()
-    assert _cached(inner, DiskStore(tmp_path, 10**6)).encode([A]).vectors.shape == (1, 3, 4)
+    assert _cached(inner, DiskStore(tmp_path, 10**6)).encode(EncoderInput([A])).vectors.shape == (1, 3, 4)
     assert inner.asked == [[A]]
 
 
@@ -216,7 +218,7 @@ def test_cache_on_disk_computes_again_what_was_damaged(
     tmp_path: Path, place: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = _cached(Counting(), DiskStore(tmp_path, 10**6))
-    expected = first.encode([A, B])
+    expected = first.encode(EncoderInput([A, B]))
     first.flush()
     (path,) = tmp_path.iterdir()
     content = bytearray(path.read_bytes())
@@ -224,12 +226,12 @@ def test_cache_on_disk_computes_again_what_was_damaged(
     path.write_bytes(content)
     inner = Counting()
     again = _cached(inner, DiskStore(tmp_path, 10**6))
-    again.encode([A, B])
+    again.encode(EncoderInput([A, B]))
     (damaged,) = inner.asked[0]
     assert f"{path} is damaged: features whose hash is wrong are computed again" in caplog.text
     again.flush()
     whole = Counting()
-    last = _cached(whole, DiskStore(tmp_path, 10**6)).encode([A, B])
+    last = _cached(whole, DiskStore(tmp_path, 10**6)).encode(EncoderInput([A, B]))
     assert whole.asked == [], "what was computed again is found beside what was damaged"
     other = 1 if damaged == A else 0
     assert torch.equal(last.vectors[other], expected.vectors[other])
@@ -242,7 +244,7 @@ def test_cache_on_disk_goes_on_when_it_cannot_write(tmp_path: Path, caplog: pyte
     encoder = _cached(inner, DiskStore(folder, 10**6, shard_bytes=1))
     folder.rmdir()
     for _ in range(2):
-        assert encoder.encode([A, B]).vectors.shape == (2, 3, 4)
+        assert encoder.encode(EncoderInput([A, B])).vectors.shape == (2, 3, 4)
     assert inner.asked == [[A, B], [A, B]]
     assert caplog.text.count("cannot be kept") == 1
 
@@ -278,7 +280,7 @@ def test_cache_on_disk_killed_while_writing_leaves_whole_shards(tmp_path: Path) 
 
 def test_cache_on_disk_writes_what_waits_when_it_is_gone(tmp_path: Path) -> None:
     encoder = _cached(Counting(), DiskStore(tmp_path, 10**6))
-    encoder.encode([A])
+    encoder.encode(EncoderInput([A]))
     assert list(tmp_path.iterdir()) == []
     del encoder
     assert len(list(tmp_path.iterdir())) == 1
@@ -287,12 +289,12 @@ def test_cache_on_disk_writes_what_waits_when_it_is_gone(tmp_path: Path) -> None
 def test_cache_follows_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = Counting()
     none = CachedEncoder(inner, EncoderConfig(cache="none"))
-    none.encode([A])
-    none.encode([A])
+    none.encode(EncoderInput([A]))
+    none.encode(EncoderInput([A]))
     none.flush()
     assert len(inner.asked) == 2
     small = CachedEncoder(inner, EncoderConfig(cache="memory", cache_limit_mib=1))
-    small.encode([["w"] * 500])
+    small.encode(EncoderInput([["w"] * 500]))
     assert small.n_not_kept == 1, "500 × 500 × 2 numbers are more than a mebibyte"
     monkeypatch.setenv("RELATUM_CACHE", str(tmp_path / "user"))
     for config, folder in (
@@ -300,7 +302,7 @@ def test_cache_follows_the_configuration(tmp_path: Path, monkeypatch: pytest.Mon
         (EncoderConfig(cache="disk", cache_path=str(tmp_path / "mine")), tmp_path / "mine"),
     ):
         encoder = CachedEncoder(inner, config)
-        encoder.encode([A])
+        encoder.encode(EncoderInput([A]))
         encoder.flush()
         assert len(list(folder.iterdir())) == 1
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from relatum.config import EncoderConfig
-from relatum.encoders.base import TextEncoder
+from relatum.encoders.base import EncoderInput, TextEncoder
 from relatum.encoders.elmo import ElmoEncoder
 from relatum.encoders.resolve import load_encoder
 from relatum.errors import MissingExtraError, RelatumError
@@ -145,7 +145,7 @@ def _changed(**changes: dict[str, Any]) -> dict[str, Any]:
 def test_elmo_agrees_with_a_plain_loop(tmp_path: Path, options: dict[str, Any]) -> None:
     weights = _random_weights(options)
     encoder = ElmoEncoder.load(_write(tmp_path, options, weights))
-    output = encoder.encode(SENTENCES)
+    output = encoder.encode(EncoderInput(SENTENCES))
     assert output.attention_maps is None
     assert output.vectors.shape == (3, 4, encoder.width)
     assert encoder.width == 2 * options["lstm"]["projection_dim"] * (options["lstm"]["n_layers"] + 1)
@@ -158,7 +158,7 @@ def test_elmo_agrees_with_a_plain_loop(tmp_path: Path, options: dict[str, Any]) 
 def test_elmo_clips_matter_in_the_test_above(tmp_path: Path) -> None:
     weights = _random_weights(OPTIONS)
     encoder = ElmoEncoder.load(_write(tmp_path, OPTIONS, weights))
-    first_layer = encoder.encode(SENTENCES).vectors[0, :, 10:20]
+    first_layer = encoder.encode(EncoderInput(SENTENCES)).vectors[0, :, 10:20]
     assert float(first_layer.abs().max()) == pytest.approx(0.3)
     free = _plain(SENTENCES[0], _changed(lstm={"cell_clip": None}), weights)
     assert np.abs(free - _plain(SENTENCES[0], OPTIONS, weights)).max() > 0.01
@@ -171,8 +171,8 @@ def test_elmo_is_an_encoder(tmp_path: Path) -> None:
     assert (encoder.width, encoder.n_attention_maps, encoder.max_pieces, encoder.folder) == (30, 0, None, tmp_path)
     assert encoder.count_pieces(["a", "internationalisation"]) == [1, 1]
     assert encoder.to("cpu") is encoder
-    assert encoder.encode([]).vectors.shape == (0, 0, 30)
-    assert encoder.encode([[]]).vectors.shape == (1, 0, 30)
+    assert encoder.encode(EncoderInput([])).vectors.shape == (0, 0, 30)
+    assert encoder.encode(EncoderInput([[]])).vectors.shape == (1, 0, 30)
     before = encoder.fingerprint
     _write(tmp_path, _changed(lstm={"proj_clip": 0.2}), _random_weights(OPTIONS))
     assert ElmoEncoder.load(tmp_path).fingerprint != before
@@ -180,7 +180,7 @@ def test_elmo_is_an_encoder(tmp_path: Path) -> None:
 
 def test_elmo_features_do_not_depend_on_what_was_read_before(tmp_path: Path) -> None:
     encoder = ElmoEncoder.load(_write(tmp_path, OPTIONS, _random_weights(OPTIONS)))
-    assert torch.equal(encoder.encode(SENTENCES).vectors, encoder.encode(SENTENCES).vectors)
+    assert torch.equal(encoder.encode(EncoderInput(SENTENCES)).vectors, encoder.encode(EncoderInput(SENTENCES)).vectors)
 
 
 @pytest.mark.parametrize("name", ["char_embed", "CNN/b_cnn_1", "CNN_high_1/W_carry", "CNN_proj/b_proj"])

@@ -6,7 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,11 @@ from torch import Tensor
 
 from relatum.config import EncoderConfig
 from relatum.encoders import pieces
-from relatum.encoders.base import EncoderOutput, Features
+from relatum.encoders.base import EncoderInput, EncoderOutput, Features
 from relatum.encoders.hashing import files_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import RelatumError
-from relatum.kernels.backend import use_backend
-from relatum.kernels.encoder import cpu as compiled
 from relatum.types import Context
 
 from .conftest import VOCABULARY, wordpiece
@@ -72,7 +70,7 @@ def test_features_are_those_of_a_plain_loop_over_pieces(make_model: MakeModel, k
     config = EncoderConfig(n_layers=2)
     encoder = HuggingFaceEncoder.load(folder, config)
     assert (encoder.width, encoder.n_attention_maps) == (16, 6)
-    output = encoder.encode(SENTENCES)
+    output = encoder.encode(EncoderInput(SENTENCES))
     assert output.vectors.shape == (3, 5, 16)
     assert output.attention_maps is not None
     assert output.attention_maps.shape == (3, 5, 5, 6)
@@ -87,7 +85,7 @@ def test_features_are_those_of_a_plain_loop_over_pieces(make_model: MakeModel, k
 
 def test_features_follow_the_settings_of_pooling(make_model: MakeModel) -> None:
     config = EncoderConfig(n_layers=3, pooling="first", attention_pooling="mean")
-    output = HuggingFaceEncoder.load(make_model("bert"), config).encode(SENTENCES[:1])
+    output = HuggingFaceEncoder.load(make_model("bert"), config).encode(EncoderInput(SENTENCES[:1]))
     vectors, maps = _plain(make_model("bert"), SENTENCES[0], config)
     torch.testing.assert_close(output.vectors[0], vectors, rtol=1e-5, atol=2e-6)
     assert output.attention_maps is not None
@@ -98,9 +96,9 @@ def test_features_follow_the_settings_of_pooling(make_model: MakeModel) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_of_a_sentence_do_not_depend_on_its_batch(make_model: MakeModel, kind: str) -> None:
     encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1))
-    together = encoder.encode(SENTENCES).split([len(words) for words in SENTENCES])
+    together = encoder.encode(EncoderInput(SENTENCES)).split([len(words) for words in SENTENCES])
     for words, one in zip(SENTENCES, together, strict=True):
-        alone = encoder.encode([words])
+        alone = encoder.encode(EncoderInput([words]))
         torch.testing.assert_close(one.vectors, alone.vectors[0], rtol=1e-5, atol=2e-6)
         assert alone.attention_maps is not None
         torch.testing.assert_close(one.attention_maps, alone.attention_maps[0], rtol=1e-5, atol=1e-6)
@@ -110,11 +108,11 @@ def test_features_of_a_sentence_do_not_depend_on_its_batch(make_model: MakeModel
 def test_maps_are_left_out_when_not_wanted(make_model: MakeModel, kind: str) -> None:
     config = EncoderConfig(n_layers=1)
     without = HuggingFaceEncoder.load(make_model(kind), config, want_maps=False)
-    output = without.encode(SENTENCES)
+    output = without.encode(EncoderInput(SENTENCES))
     assert output.attention_maps is None
     assert without.n_attention_maps == 0
     full = HuggingFaceEncoder.load(make_model(kind), config)
-    torch.testing.assert_close(output.vectors, full.encode(SENTENCES).vectors, rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(output.vectors, full.encode(EncoderInput(SENTENCES)).vectors, rtol=1e-5, atol=2e-6)
     assert without.fingerprint != full.fingerprint
 
 
@@ -146,7 +144,7 @@ def test_a_model_without_attention_between_all_pieces_is_read_without_maps(make_
     with pytest.raises(RelatumError, match=r"set table\.attention_maps = false"):
         HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1))
     encoder = HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1), want_maps=False)
-    assert encoder.encode(SENTENCES).vectors.shape == (3, 5, 16)
+    assert encoder.encode(EncoderInput(SENTENCES)).vectors.shape == (3, 5, 16)
 
 
 def test_pieces_of_long_words_are_forgotten_before_they_fill_the_memory(
@@ -178,9 +176,9 @@ def test_max_pieces_is_the_most_that_can_be_read(make_model: MakeModel, kind: st
     encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1))
     # 24 positions, less [CLS] and [SEP], less the two that RoBERTa and MPNet never use.
     assert encoder.max_pieces == (20 if kind in ("roberta", "mpnet") else 22)
-    assert encoder.encode([["a"] * encoder.max_pieces]).vectors.isfinite().all()
+    assert encoder.encode(EncoderInput([["a"] * encoder.max_pieces])).vectors.isfinite().all()
     with pytest.raises(RelatumError, match=f"{encoder.max_pieces + 1} pieces is longer .* \\({encoder.max_pieces}\\)"):
-        encoder.encode([["a"] * (encoder.max_pieces + 1)])
+        encoder.encode(EncoderInput([["a"] * (encoder.max_pieces + 1)]))
 
 
 def test_too_many_layers_are_an_error_that_says_how_many_there_are(make_model: MakeModel) -> None:
@@ -190,12 +188,12 @@ def test_too_many_layers_are_an_error_that_says_how_many_there_are(make_model: M
 
 def test_no_sentences_and_sentences_without_words_have_no_features(make_model: MakeModel) -> None:
     encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=1))
-    assert encoder.encode([]).vectors.shape == (0, 0, 16)
-    empty = encoder.encode([[], []])
+    assert encoder.encode(EncoderInput([])).vectors.shape == (0, 0, 16)
+    empty = encoder.encode(EncoderInput([[], []]))
     assert empty.vectors.shape == (2, 0, 16)
     assert empty.attention_maps is not None
     assert empty.attention_maps.shape == (2, 0, 0, 6)
-    mixed = encoder.encode([[], ["a"]])
+    mixed = encoder.encode(EncoderInput([[], ["a"]]))
     assert not mixed.vectors[0].any()
 
 
@@ -228,9 +226,9 @@ def test_half_precision_on_disk_is_computed_in_single(make_model: MakeModel, tmp
     weights = load_file(folder / "model.safetensors")
     halves = {name: value.half() if value.is_floating_point() else value for name, value in weights.items()}
     save_file(halves, folder / "model.safetensors", {"format": "pt"})
-    output = HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1)).encode(SENTENCES)
+    output = HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1)).encode(EncoderInput(SENTENCES))
     assert output.vectors.dtype == torch.float32
-    full = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1)).encode(SENTENCES)
+    full = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(n_layers=1)).encode(EncoderInput(SENTENCES))
     torch.testing.assert_close(output.vectors, full.vectors, rtol=0, atol=0.008)  # 0.0031 was seen
     assert not torch.equal(output.vectors, full.vectors)
 
@@ -266,14 +264,15 @@ def test_a_tokenizer_without_tokenizer_json_is_made_by_transformers(make_model: 
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
     old = HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1))
     new = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=1))
-    assert torch.equal(old.encode(SENTENCES).vectors, new.encode(SENTENCES).vectors)
+    assert torch.equal(old.encode(EncoderInput(SENTENCES)).vectors, new.encode(EncoderInput(SENTENCES)).vectors)
 
 
 def test_bert_is_loaded_without_importing_transformers(make_model: MakeModel) -> None:
     code = (
         "import sys; from pathlib import Path; from relatum.config import EncoderConfig\n"
+        "from relatum.encoders.base import EncoderInput\n"
         "from relatum.encoders.huggingface import HuggingFaceEncoder\n"
-        "HuggingFaceEncoder.load(Path(sys.argv[1]), EncoderConfig(n_layers=1)).encode([['a']])\n"
+        "HuggingFaceEncoder.load(Path(sys.argv[1]), EncoderConfig(n_layers=1)).encode(EncoderInput([['a']]))\n"
         "assert 'transformers' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(make_model("bert"))], check=True)
@@ -319,72 +318,7 @@ def test_code_that_comes_with_an_encoder_is_never_run(make_model: MakeModel, tmp
     assert not marker.exists()
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"n_layers": 2},
-        {"n_layers": 3, "pooling": "first", "attention_pooling": "mean"},
-        {"n_layers": 1, "mixing": "learned"},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("want_maps", [True, False])
-def test_compiled_encoder_says_what_torch_does(
-    make_model: MakeModel, settings: dict[str, Any], want_maps: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(**settings), want_maps)
-    if not compiled.is_available():
-        pytest.skip("there is no compiled code here")
-    found = encoder.encode([*SENTENCES, []])
-    monkeypatch.setattr(compiled.PackedEncoder, "prepare", None)
-    with use_backend("wavefront"):
-        plain = encoder.encode([*SENTENCES, []])
-    torch.testing.assert_close(found.vectors, plain.vectors, rtol=1e-5, atol=2e-6)
-    torch.testing.assert_close(found.attention_maps, plain.attention_maps, rtol=1e-5, atol=1e-6)
-
-
-def test_features_that_were_begun_are_computed_when_they_are_asked_for(make_model: MakeModel) -> None:
-    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
-    if not compiled.is_available():
-        pytest.skip("there is no compiled code here")
-    wanted = encoder.encode(SENTENCES)
-    with torch.no_grad():
-        begun = encoder.begin(SENTENCES)
-        assert begun is not None
-        begun.vectors.fill_(torch.nan)
-        begun.run()
-        assert torch.equal(begun.vectors[1, :1], wanted.vectors[1, :1])
-        assert begun.maps is not None
-        assert wanted.attention_maps is not None
-        assert torch.equal(begun.maps, wanted.attention_maps)
-        assert encoder.begin([[], []]) is None
-        with use_backend("wavefront"):
-            assert encoder.begin(SENTENCES) is None
-    assert encoder.begin(SENTENCES) is None, "gradients are wanted"
-
-
-def test_encoder_with_other_weights_is_packed_anew(make_model: MakeModel) -> None:
-    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
-    before = encoder.encode(SENTENCES).vectors
-    backbone = encoder._backbone
-    backbone.load_state_dict({name: 1.5 * value for name, value in backbone.state_dict().items()})
-    found = encoder.encode(SENTENCES).vectors
-    with use_backend("wavefront"):
-        plain = encoder.encode(SENTENCES).vectors
-    torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
-    assert not torch.allclose(found, before, atol=1e-2)
-
-
 AROUND = [Context(("b", "a"), ("ca", "a")), Context(("c",), ()), Context((), ("ab", "b"))]
-
-
-@pytest.fixture(params=["cpu", "wavefront"])
-def either_backend(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Compiled code, where there is some, and torch."""
-    if request.param == "cpu" and not compiled.is_available():
-        pytest.skip("there is no compiled code here")
-    with use_backend(request.param):
-        yield
 
 
 def _split(output: EncoderOutput) -> list[Features]:
@@ -397,67 +331,42 @@ def _assert_close(found: Features, wanted: Features) -> None:
     torch.testing.assert_close(found.attention_maps, wanted.attention_maps, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.usefixtures("either_backend")
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_with_context_are_those_of_the_passage(make_model: MakeModel, kind: str) -> None:
     settings: dict[str, Any] = {"n_layers": 2, "attention_pooling": "mean"}
     plain = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(**settings))
     encoder = HuggingFaceEncoder.load(make_model(kind), EncoderConfig(context=3, **settings))
-    output = encoder.encode(SENTENCES, AROUND)
+    output = encoder.encode(EncoderInput(SENTENCES, AROUND))
     for words, (before, after), one in zip(SENTENCES, AROUND, _split(output), strict=True):
-        passage = plain.encode([[*before, *words, *after]])
+        passage = plain.encode(EncoderInput([[*before, *words, *after]]))
         inside = slice(len(before), len(before) + len(words))
         assert passage.attention_maps is not None
         _assert_close(one, Features(passage.vectors[0, inside], passage.attention_maps[0, inside, inside]))
     assert not output.vectors[1, 1:].any(), "padding is zero"
 
 
-@pytest.mark.usefixtures("either_backend")
 def test_context_changes_features_and_an_empty_one_does_not(make_model: MakeModel) -> None:
     encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=3))
-    alone = encoder.encode(SENTENCES)
-    empty = encoder.encode(SENTENCES, [Context()] * 3)
+    alone = encoder.encode(EncoderInput(SENTENCES))
+    empty = encoder.encode(EncoderInput(SENTENCES, [Context()] * 3))
     assert torch.equal(alone.vectors, empty.vectors)
     assert alone.attention_maps is not None
     assert empty.attention_maps is not None
     assert torch.equal(alone.attention_maps, empty.attention_maps)
-    for one, other in zip(_split(alone), _split(encoder.encode(SENTENCES, AROUND)), strict=True):
+    for one, other in zip(_split(alone), _split(encoder.encode(EncoderInput(SENTENCES, AROUND))), strict=True):
         assert not torch.allclose(one.vectors, other.vectors, atol=1e-2)
     without = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
-    assert torch.equal(without.encode(SENTENCES, AROUND).vectors, alone.vectors), "not asked for by its settings"
+    assert torch.equal(without.encode(EncoderInput(SENTENCES, AROUND)).vectors, alone.vectors), (
+        "not asked for by its settings"
+    )
 
 
 def test_context_is_read_as_far_as_the_settings_say(make_model: MakeModel) -> None:
     encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=1))
     nearest = [one.nearest(1) for one in AROUND]
     assert nearest != AROUND
-    found, wanted = encoder.encode(SENTENCES, AROUND), encoder.encode(SENTENCES, nearest)
+    found, wanted = encoder.encode(EncoderInput(SENTENCES, AROUND)), encoder.encode(EncoderInput(SENTENCES, nearest))
     assert torch.equal(found.vectors, wanted.vectors)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"n_layers": 2},
-        {"n_layers": 3, "pooling": "first", "attention_pooling": "mean"},
-        {"n_layers": 1, "mixing": "learned"},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("want_maps", [True, False])
-def test_compiled_encoder_reads_context_as_torch_does(
-    make_model: MakeModel, settings: dict[str, Any], want_maps: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(context=3, **settings), want_maps)
-    if not compiled.is_available():
-        pytest.skip("there is no compiled code here")
-    sentences, around = [*SENTENCES, []], [*AROUND, Context(("a",), ("b",))]
-    found = encoder.encode(sentences, around)
-    monkeypatch.setattr(compiled.PackedEncoder, "prepare", None)
-    with use_backend("wavefront"):
-        plain = encoder.encode(sentences, around)
-    torch.testing.assert_close(found.vectors, plain.vectors, rtol=1e-5, atol=2e-6)
-    torch.testing.assert_close(found.attention_maps, plain.attention_maps, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -475,7 +384,6 @@ def test_compiled_encoder_reads_context_as_torch_does(
         (22, "a b", "a b", (0, 0)),
     ],
 )
-@pytest.mark.usefixtures("either_backend")
 def test_context_that_has_no_room_is_shortened_evenly_from_the_far_ends(
     make_model: MakeModel, n_words: int, before: str, after: str, read: tuple[int, int]
 ) -> None:
@@ -485,15 +393,15 @@ def test_context_that_has_no_room_is_shortened_evenly_from_the_far_ends(
     near = Context(context.before[len(context.before) - read[0] :], context.after[: read[1]])
     assert n_words + sum(map(sum, map(encoder.count_pieces, near))) <= 22
     plain = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2))
-    (found,) = encoder.encode([words], [context]).vectors
-    (passage,) = plain.encode([[*near.before, *words, *near.after]]).vectors
+    (found,) = encoder.encode(EncoderInput([words], [context])).vectors
+    (passage,) = plain.encode(EncoderInput([[*near.before, *words, *near.after]])).vectors
     torch.testing.assert_close(found, passage[read[0] : read[0] + n_words], rtol=1e-5, atol=2e-6)
 
 
 def test_sentence_that_is_too_long_is_refused_with_context_too(make_model: MakeModel) -> None:
     encoder = HuggingFaceEncoder.load(make_model("bert"), EncoderConfig(n_layers=2, context=20))
     with pytest.raises(RelatumError, match=r"a sentence of 23 pieces is longer than the encoder can read \(22\)"):
-        encoder.encode([["a"] * 23], [Context(("a",), ("b",))])
+        encoder.encode(EncoderInput([["a"] * 23], [Context(("a",), ("b",))]))
 
 
 def test_words_are_cut_by_a_child_that_was_forked_while_one_was_remembered(make_model: Callable[..., Path]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from relatum.config import EncoderConfig
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.hashing import encoder_files, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
@@ -164,7 +165,7 @@ def test_shipped_encoder_knows_what_words_mean() -> None:
     assert encoder is not None
     assert (encoder.width, encoder.n_attention_maps, encoder.max_pieces) == (384, 72, 510)
     assert encoder.count_pieces(["Unbelievable", "McVeigh", "ran"]) == [1, 3, 1]
-    output = encoder.encode([["He", "ate", word] for word in ("bread", "cake", "parliament")])
+    output = encoder.encode(EncoderInput([["He", "ate", word] for word in ("bread", "cake", "parliament")]))
     bread, cake, parliament = output.vectors[:, 2]
     assert torch.cosine_similarity(bread, cake, 0) > torch.cosine_similarity(bread, parliament, 0) + 0.1
     assert output.attention_maps is not None

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from relatum.config import EncoderConfig
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.huggingface import HuggingFaceEncoder
 
 _SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "shrink_encoder.py"
@@ -25,6 +26,6 @@ def test_shrunk_encoder_is_half_as_large_and_says_the_same(make_model: Callable[
     original = load_file(make_model("bert") / "model.safetensors")
     assert {name for name in original if "pooler" not in name} == weights.keys()
     config, words = EncoderConfig(n_layers=1), [["ab", "c"]]
-    small = HuggingFaceEncoder.load(tmp_path / "small", config).encode(words)
-    full = HuggingFaceEncoder.load(make_model("bert"), config).encode(words)
+    small = HuggingFaceEncoder.load(tmp_path / "small", config).encode(EncoderInput(words))
+    full = HuggingFaceEncoder.load(make_model("bert"), config).encode(EncoderInput(words))
     torch.testing.assert_close(small.vectors, full.vectors, rtol=0.02, atol=0.02)

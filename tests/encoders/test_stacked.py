@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from relatum.config import EncoderConfig, load_config
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import load_encoder
@@ -46,24 +46,26 @@ def test_features_are_those_of_all_in_their_order(make_model: MakeModel, want_ma
     assert (stacked.width, stacked.n_attention_maps, stacked.n_mixed) == (48, 18 if want_maps else 0, 1)
     config = EncoderConfig(n_layers=2)
     alone = [HuggingFaceEncoder.load(folder, config, want_maps) for folder in folders]
-    assert_equal(stacked.encode(SENTENCES), [one.encode(SENTENCES) for one in alone])
+    assert_equal(stacked.encode(EncoderInput(SENTENCES)), [one.encode(EncoderInput(SENTENCES)) for one in alone])
     assert stacked.folder == folders[0]
 
 
 def test_all_read_what_is_around_a_sentence(make_model: MakeModel) -> None:
     folders = [make_model(kind) for kind in ("mpnet", "bert")]
     around = [Context(("a", "b"), ("c",))] * len(SENTENCES)
-    found = load(settings(*folders, context=2)).encode(SENTENCES, around)
+    found = load(settings(*folders, context=2)).encode(EncoderInput(SENTENCES, around))
     config = EncoderConfig(n_layers=2, context=2)
-    assert_equal(found, [HuggingFaceEncoder.load(folder, config).encode(SENTENCES, around) for folder in folders])
+    assert_equal(
+        found, [HuggingFaceEncoder.load(folder, config).encode(EncoderInput(SENTENCES, around)) for folder in folders]
+    )
 
 
 def test_one_with_fewer_layers_gives_all_of_them_but_the_first_must_have_them(make_model: MakeModel) -> None:
     few, many = make_model("bert"), make_model("mpnet", num_hidden_layers=5)
-    found = load(settings(many, few, n_layers=5)).encode(SENTENCES)
+    found = load(settings(many, few, n_layers=5)).encode(EncoderInput(SENTENCES))
     parts = [
-        HuggingFaceEncoder.load(many, EncoderConfig(n_layers=5)).encode(SENTENCES),
-        HuggingFaceEncoder.load(few, EncoderConfig(n_layers=3)).encode(SENTENCES),
+        HuggingFaceEncoder.load(many, EncoderConfig(n_layers=5)).encode(EncoderInput(SENTENCES)),
+        HuggingFaceEncoder.load(few, EncoderConfig(n_layers=3)).encode(EncoderInput(SENTENCES)),
     ]
     assert_equal(found, parts)
     with pytest.raises(RelatumError, match="has only 3"):
@@ -74,9 +76,9 @@ def test_pieces_are_counted_so_that_all_can_read_them(make_model: MakeModel) -> 
     short, long = make_model("bert", max_position_embeddings=10), make_model("roberta")
     stacked = load(settings(long, short))
     words = ["abcabc", "a", "q"]
-    assert [one.count_pieces(words) for one in stacked.encoders] == [[6, 1, 2], [4, 1, 1]]
+    assert [one.count_pieces(words) for one in stacked.members] == [[6, 1, 2], [4, 1, 1]]
     assert stacked.count_pieces(words) == [6, 1, 2] == load(settings(short, long)).count_pieces(words)
-    assert stacked.max_pieces == 8 == stacked.encoders[1].max_pieces
+    assert stacked.max_pieces == 8 == stacked.members[1].max_pieces
 
 
 def test_fingerprint_knows_each_and_their_order(make_model: MakeModel) -> None:
@@ -90,9 +92,9 @@ def test_fingerprint_knows_each_and_their_order(make_model: MakeModel) -> None:
 def test_features_are_kept_like_those_of_one(make_model: MakeModel) -> None:
     config = settings(make_model("bert"), make_model("mpnet"))
     cached = CachedEncoder(load(config), config)
-    first = cached.encode(SENTENCES)
-    assert_equal(first, [load(config).encode(SENTENCES)])
-    assert_equal(cached.encode(SENTENCES), [first])
+    first = cached.encode(EncoderInput(SENTENCES))
+    assert_equal(first, [load(config).encode(EncoderInput(SENTENCES))])
+    assert_equal(cached.encode(EncoderInput(SENTENCES)), [first])
 
 
 @pytest.mark.parametrize(

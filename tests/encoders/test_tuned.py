@@ -15,7 +15,7 @@ from torch import Tensor
 
 from relatum.config import Config, EncoderConfig, load_config, without_idle
 from relatum.encoders.adapters import read_changes
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.tuned import TunedEncoder
@@ -51,7 +51,7 @@ def learn(encoder: TunedEncoder, n_steps: int = 5) -> list[float]:
     losses = []
     for _ in range(n_steps):
         adam.zero_grad()
-        loss = loss_of(encoder.learn(SENTENCES))
+        loss = loss_of(encoder.encode(EncoderInput(SENTENCES), learning=True))
         loss.backward()
         adam.step()
         losses.append(loss.item())
@@ -61,7 +61,7 @@ def learn(encoder: TunedEncoder, n_steps: int = 5) -> list[float]:
 def gradients(encoder: TunedEncoder, sentences: Sequence[Sequence[str]] = SENTENCES) -> dict[str, Tensor]:
     """Those of every weight that is learned, with dropout drawn by the same seed."""
     torch.manual_seed(11)
-    output = encoder.learn(sentences)
+    output = encoder.encode(EncoderInput(sentences), learning=True)
     encoder.module.zero_grad()
     loss_of(output).backward()
     named = {name: one for name, one in encoder.module.named_parameters() if one.requires_grad}
@@ -82,7 +82,7 @@ def test_untrained_encoder_says_what_the_frozen_one_does(make_model: MakeModel, 
     folder = make_model(kind)
     encoder = prepare(folder, f"encoder.tuning={tuning}")
     frozen = HuggingFaceEncoder.load(folder, settings(folder).encoder)
-    assert_close(encoder.encode(SENTENCES), frozen.encode(SENTENCES), 1e-5)
+    assert_close(encoder.encode(EncoderInput(SENTENCES)), frozen.encode(EncoderInput(SENTENCES)), 1e-5)
     assert (encoder.width, encoder.n_attention_maps) == (frozen.width, frozen.n_attention_maps)
     assert encoder.fingerprint != frozen.fingerprint
 
@@ -119,22 +119,26 @@ def test_saved_encoder_is_fast_and_says_what_the_trained_one_says(
     folder = make_model(kind)
     options = (f"encoder.tuning={tuning}", f"encoder.mixing={mixing}")
     encoder = prepare(folder, *options)
-    untrained = encoder.encode(SENTENCES)
+    untrained = encoder.encode(EncoderInput(SENTENCES))
     learn(encoder)
-    encoder.save(tmp_path, torch.float32)
+    encoder.save_learned(tmp_path, torch.float32)
     config = settings(folder, *options).encoder
     if tuning == "lora":
         loaded = HuggingFaceEncoder.load(folder, config, adapters=tmp_path)
     else:
         assert {path.name for path in tmp_path.iterdir()} == {path.name for path in encoder_files(folder)}
         loaded = HuggingFaceEncoder.load(tmp_path, config)
-    trained = encoder.encode(SENTENCES)
+    trained = encoder.encode(EncoderInput(SENTENCES))
     assert (trained.vectors - untrained.vectors).abs().max() > 0.1
-    assert_close(loaded.encode(SENTENCES), trained, 2e-5)
+    assert_close(loaded.encode(EncoderInput(SENTENCES)), trained, 2e-5)
     # In double precision, what is left are the digits that float32 has not: adapters are added up once.
-    loaded._backbone.double()
+    loaded.backbone.double()
     encoder.module.double()
-    assert_close(loaded.encode(SENTENCES), encoder.encode(SENTENCES), 2e-6 if tuning == "lora" else 1e-12)
+    assert_close(
+        loaded.encode(EncoderInput(SENTENCES)),
+        encoder.encode(EncoderInput(SENTENCES)),
+        2e-6 if tuning == "lora" else 1e-12,
+    )
 
 
 def test_adapters_are_what_peft_reads(make_model: MakeModel, tmp_path: Path) -> None:
@@ -143,7 +147,7 @@ def test_adapters_are_what_peft_reads(make_model: MakeModel, tmp_path: Path) -> 
     folder = make_model("bert")
     encoder = prepare(folder, "encoder.tuning=lora", "encoder.lora_alpha=5.0")
     learn(encoder)
-    encoder.save(tmp_path, torch.float32)
+    encoder.save_learned(tmp_path, torch.float32)
     assert {path.name for path in tmp_path.iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
     base: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
     before = {name: one.detach().clone() for name, one in base.named_parameters()}
@@ -162,7 +166,7 @@ def test_saved_adapters_are_small_and_half_as_large_in_half_precision(make_model
     for dtype in (torch.float32, torch.float16):
         folder = tmp_path / str(dtype)
         folder.mkdir()
-        encoder.save(folder, dtype)
+        encoder.save_learned(folder, dtype)
         sizes[dtype] = sum(one.nbytes for one in _load(folder / "adapter_model.safetensors").values())
     learned = [one for one in encoder.module.parameters() if one.requires_grad]
     assert sizes[torch.float32] == 4 * sum(one.numel() for one in learned) == 2 * sizes[torch.float16]
@@ -205,7 +209,7 @@ def test_attention_maps_carry_gradients_only_where_asked(make_model: MakeModel, 
             make_model(kind), f"encoder.tuning={tuning}", f"encoder.attention_gradients={str(asked).lower()}"
         )
         learn(encoder, 1)  # adapters begin with zeros, behind which nothing has a gradient
-        output = encoder.learn(SENTENCES)
+        output = encoder.encode(EncoderInput(SENTENCES), learning=True)
         assert output.attention_maps is not None
         assert output.attention_maps.requires_grad is asked
         assert output.vectors.requires_grad
@@ -225,7 +229,7 @@ def test_gradient_checkpointing_changes_no_gradient(make_model: MakeModel, kind:
         found.append(gradients(encoder))
         kept: list[Tensor] = []
         with torch.autograd.graph.saved_tensors_hooks(_keep_in(kept), lambda tensor: tensor):
-            encoder.learn(SENTENCES)
+            encoder.encode(EncoderInput(SENTENCES), learning=True)
         n_kept.append(sum(tensor.numel() for tensor in kept))
     assert found[0].keys() == found[1].keys()
     for name, gradient in found[0].items():
@@ -243,9 +247,9 @@ def _keep_in(kept: list[Tensor]) -> Callable[[Tensor], Tensor]:
 
 def test_dropout_is_on_where_gradients_are_and_nowhere_else(make_model: MakeModel) -> None:
     encoder = prepare(make_model("bert"), "encoder.tuning=full")
-    once, again = (encoder.learn(SENTENCES).vectors for _ in range(2))
+    once, again = (encoder.encode(EncoderInput(SENTENCES), learning=True).vectors for _ in range(2))
     assert not torch.equal(once, again)
-    once, again = (encoder.encode(SENTENCES).vectors for _ in range(2))
+    once, again = (encoder.encode(EncoderInput(SENTENCES)).vectors for _ in range(2))
     assert torch.equal(once, again)
     assert not once.requires_grad
 
@@ -254,7 +258,7 @@ def test_weights_are_sorted_by_depth(make_model: MakeModel) -> None:
     for kind in ("bert", "mpnet", "distilbert"):
         encoder = prepare(make_model(kind), "encoder.tuning=full")
         names = {one: name for name, one in encoder.module.named_parameters()}
-        depths = [[names[one] for one in some] for some in encoder.by_depth()]
+        depths = [[names[one] for one in some] for some in encoder.learned_weights()]
         assert len(depths) == 3 + 2
         assert all("embedding" in name for name in depths[0])
         for number in range(3):
@@ -263,9 +267,9 @@ def test_weights_are_sorted_by_depth(make_model: MakeModel) -> None:
         assert sorted(name for some in depths for name in some) == sorted(names.values())
         # MPNet's relative positions are read by all layers.
         assert depths[4] == (["encoder.relative_attention_bias.weight"] if kind == "mpnet" else [])
-    shared = prepare(make_model("albert"), "encoder.tuning=full").by_depth()
+    shared = prepare(make_model("albert"), "encoder.tuning=full").learned_weights()
     assert [bool(some) for some in shared] == [True, False, False, False, True]
-    adapters = prepare(make_model("bert"), "encoder.tuning=lora").by_depth()
+    adapters = prepare(make_model("bert"), "encoder.tuning=lora").learned_weights()
     assert [len(some) for some in adapters] == [0, 12, 12, 12, 0]
 
 
@@ -280,7 +284,10 @@ def test_half_precision_is_for_products_alone(make_model: MakeModel, kind: str) 
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
         encoder.module.config.attention_probs_dropout_prob = 0.0  # type: ignore[union-attr]
-    one, other = wide.learn(SENTENCES), half.learn(SENTENCES)
+    one, other = (
+        wide.encode(EncoderInput(SENTENCES), learning=True),
+        half.encode(EncoderInput(SENTENCES), learning=True),
+    )
     assert one.attention_maps is not None
     assert other.attention_maps is not None
     assert other.vectors.dtype == other.attention_maps.dtype == torch.float32
@@ -288,18 +295,18 @@ def test_half_precision_is_for_products_alone(make_model: MakeModel, kind: str) 
     assert 1e-4 < difference < 0.3
     # Rows of a softmax in bfloat16 sum to 1 only within some thousandths. A batch without padding has no mask, whose
     # sum with the scores would be wide.
-    pieces, owners = half._batch(SENTENCES[:1])
+    pieces, owners = half._pad(list(half.cut(EncoderInput(SENTENCES[:1]))))
     seen = [layer.attention for layer in half._layers(pieces, owners > -2) if layer.attention is not None]
     assert {maps.dtype for maps in seen} == {torch.float32}
     assert max((maps.sum(-1) - 1).abs().max().item() for maps in seen) < 1e-5
     found = gradients(half)
     assert all(gradient.dtype == torch.float32 for gradient in found.values())
-    assert torch.equal(half.encode(SENTENCES).vectors, wide.encode(SENTENCES).vectors)
+    assert torch.equal(half.encode(EncoderInput(SENTENCES)).vectors, wide.encode(EncoderInput(SENTENCES)).vectors)
 
 
 def test_adapters_of_another_encoder_or_kind_are_refused(make_model: MakeModel, tmp_path: Path) -> None:
     folder = make_model("bert")
-    prepare(make_model("mpnet"), "encoder.tuning=lora").save(tmp_path, torch.float32)
+    prepare(make_model("mpnet"), "encoder.tuning=lora").save_learned(tmp_path, torch.float32)
     config = settings(folder, "encoder.tuning=lora").encoder
     with pytest.raises(RelatumError, match=r"the adapters are of another encoder: they change .* no such weight"):
         HuggingFaceEncoder.load(folder, config, adapters=tmp_path)
@@ -348,7 +355,7 @@ def test_fingerprint_knows_adapters_and_mixing(make_model: MakeModel, tmp_path: 
     folder = make_model("bert")
     encoder = prepare(folder, "encoder.tuning=lora")
     learn(encoder, 1)
-    encoder.save(tmp_path, torch.float32)
+    encoder.save_learned(tmp_path, torch.float32)
     plain = settings(folder).encoder
     found = {
         HuggingFaceEncoder.load(folder, plain).fingerprint,
@@ -365,8 +372,10 @@ def test_layers_to_be_mixed_stand_side_by_side(make_model: MakeModel, kind: str)
     apart = HuggingFaceEncoder.load(folder, settings(folder, "encoder.mixing=learned").encoder)
     last = HuggingFaceEncoder.load(folder, settings(folder).encoder)
     assert (apart.n_mixed, apart.width, last.n_mixed, last.width) == (4, 64, 1, 16)
-    layers = apart.encode(SENTENCES).vectors.unflatten(-1, (4, 16))
-    torch.testing.assert_close(layers[..., 2:, :].mean(-2), last.encode(SENTENCES).vectors, rtol=1e-5, atol=1e-6)
+    layers = apart.encode(EncoderInput(SENTENCES)).vectors.unflatten(-1, (4, 16))
+    torch.testing.assert_close(
+        layers[..., 2:, :].mean(-2), last.encode(EncoderInput(SENTENCES)).vectors, rtol=1e-5, atol=1e-6
+    )
     assert not torch.allclose(layers[..., 0, :], layers[..., 1, :])
 
 
@@ -374,7 +383,7 @@ def test_tuned_files_are_those_of_the_encoder_with_other_weights(make_model: Mak
     folder = make_model("bert")
     encoder = prepare(folder, "encoder.tuning=full")
     learn(encoder, 1)
-    encoder.save(tmp_path, torch.float16)
+    encoder.save_learned(tmp_path, torch.float16)
     for path in encoder_files(folder):
         same = file_hash(path) == file_hash(tmp_path / path.name)
         assert same is (path.suffix != ".safetensors")
@@ -386,14 +395,18 @@ def test_tuned_encoder_learns_and_reads_with_context(make_model: MakeModel, tuni
     around = [Context(("cab",), ("b", "a")), Context((), ("c",)), Context(("ab",), ())]
     encoder = prepare(make_model("bert"), f"encoder.tuning={tuning}", "encoder.context=2")
     frozen = HuggingFaceEncoder.load(make_model("bert"), settings(make_model("bert"), "encoder.context=2").encoder)
-    wanted = frozen.encode(SENTENCES, around)
-    torch.testing.assert_close(encoder.encode(SENTENCES, around).vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
+    wanted = frozen.encode(EncoderInput(SENTENCES, around))
+    torch.testing.assert_close(
+        encoder.encode(EncoderInput(SENTENCES, around)).vectors, wanted.vectors, rtol=1e-5, atol=2e-6
+    )
     for part in encoder.module.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.0
-    learned = encoder.learn(SENTENCES, around)
+    learned = encoder.encode(EncoderInput(SENTENCES, around), learning=True)
     torch.testing.assert_close(learned.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
     torch.testing.assert_close(learned.attention_maps, wanted.attention_maps, rtol=1e-5, atol=2e-6)
-    assert not torch.allclose(learned.vectors, encoder.learn(SENTENCES).vectors, atol=1e-2)
+    assert not torch.allclose(
+        learned.vectors, encoder.encode(EncoderInput(SENTENCES), learning=True).vectors, atol=1e-2
+    )
     loss_of(learned).backward()
-    assert any(one.grad is not None and one.grad.any() for some in encoder.by_depth() for one in some)
+    assert any(one.grad is not None and one.grad.any() for some in encoder.learned_weights() for one in some)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from relatum.config import EncoderConfig, load_config
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.hashing import files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.tuned import TunedEncoder
@@ -48,7 +49,7 @@ def copy(make_model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def read(folder: Path) -> Tensor:
-    return HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1)).encode([["ab", "c"]]).vectors
+    return HuggingFaceEncoder.load(folder, EncoderConfig(n_layers=1)).encode(EncoderInput([["ab", "c"]])).vectors
 
 
 def edit(path: Path, **changes: object) -> None:
@@ -120,7 +121,7 @@ def test_adapters_that_lie_beside_an_encoder_change_nothing(
     )
     for parameter in tuned.module.parameters():
         parameter.data += 0.5
-    tuned.save(folder, torch.float32)
+    tuned.save_learned(folder, torch.float32)
     assert (folder / "adapter_config.json").exists()
     assert (files_hash(folder), weights_hash(folder)) == before
     assert torch.equal(read(folder), read(make_model(kind)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from relatum.errors import RelatumError
-from relatum.extractor.device import choose_device, if_it_fits, is_out_of_memory
+from relatum.extractor.device import choose_device, is_out_of_memory, none_if_out_of_memory
 
 
 def have_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -64,6 +64,6 @@ def test_what_does_not_fit_is_none() -> None:
     def fail() -> None:
         raise MemoryError
 
-    assert if_it_fits(too_large) is None
-    assert if_it_fits(fail) is None
-    assert if_it_fits(lambda: 3) == 3
+    assert none_if_out_of_memory(too_large) is None
+    assert none_if_out_of_memory(fail) is None
+    assert none_if_out_of_memory(lambda: 3) == 3

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from relatum.decoding.sentences import decode_sentences
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.ensemble import Ensemble
@@ -20,10 +21,11 @@ from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import save_model
 from relatum.models.model import Model
 from relatum.models.vocabulary import Vocabulary
+from relatum.runtime.base import select
 from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Prediction, Sentence, Span
 
-from ..small_models import SCHEMA, make_small_model
+from ..small_models import SCHEMA, make_inputs, make_small_model
 
 SENTENCES = [
     Sentence(tuple(text.split()))
@@ -42,7 +44,7 @@ def make_model(seed: int = 0, *overrides: str, schema: Schema = SCHEMA) -> Model
 
 def probabilities(model: Model, sentence: Sentence) -> list[Any]:
     with torch.inference_mode():
-        outputs = model.network(model.inputs([sentence.words]))
+        outputs = model.network(make_inputs(model, [sentence.words]))
     assert outputs.relation_logits is not None
     return [one.double().softmax(-1).numpy() for one in (outputs.entity_logits, outputs.relation_logits)]
 
@@ -70,7 +72,7 @@ def test_ensemble_decodes_the_mean_of_probabilities(given: bool) -> None:
         first = members[0]
         tags = first.sequence_tags, first.table_tags
         own = [entities[number]] if given else None
-        found = decode_sentences(of_words, of_cells, [len(sentence)], *tags, "no-relation", own)
+        found = decode_sentences(of_words, of_cells, [len(sentence)], *tags, DecodingOptions(), own)
         expected.append(Prediction(sentence, found[0]))
     predictions = Ensemble(members).predict(SENTENCES, entities if given else None)
     assert_same(predictions, expected)
@@ -199,15 +201,17 @@ def test_encoder_that_members_share_is_loaded_once_and_reads_once(
     assert third is not first
     expected = Ensemble(models).predict(SENTENCES)
     readers = []
-    begin = HuggingFaceEncoder.begin
+    cut = HuggingFaceEncoder.cut
 
-    def noted(encoder: HuggingFaceEncoder, sentences: Sequence[Sequence[str]], around: None) -> object:
-        readers.append(encoder)
-        return begin(encoder, sentences, around)
+    def noted(encoder: HuggingFaceEncoder, batch: EncoderInput) -> object:
+        readers.append(encoder.backbone)
+        return cut(encoder, batch)
 
-    monkeypatch.setattr(HuggingFaceEncoder, "begin", noted)
+    monkeypatch.setattr(HuggingFaceEncoder, "cut", noted)
     assert_same(ensemble.predict(SENTENCES), expected)
-    assert readers == [first, third]
+    assert isinstance(first, HuggingFaceEncoder)
+    assert isinstance(third, HuggingFaceEncoder)
+    assert readers == [first.backbone, third.backbone]
 
 
 def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Path) -> None:
@@ -221,19 +225,19 @@ def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Pat
     assert isinstance(ensemble, Ensemble)
     assert len({id(member.encoder) for member in ensemble.members}) == 3, "the last two share theirs"
     sentences = ensemble.split(text)
-    assert [len(side) for side in sentences[1].around] == [5, 5]
+    assert [len(side) for side in sentences[1].context] == [5, 5]
     found = [one.found.entities for one in ensemble.predict(sentences)]
     expected = []
     for sentence in sentences:
         of_words, of_cells = [], []
         for model in models:
-            near = sentence.around.nearest(model.config.encoder.context)
-            with torch.inference_mode():
-                outputs = model.network(model.inputs([sentence.words], around=[near]))
+            near = sentence.context.nearest(model.config.encoder.context)
+            outputs = select(model).read(EncoderInput([sentence.words], [near]))
             of_words.append(outputs.entity_logits.double().softmax(-1).numpy())
+            assert outputs.relation_logits is not None
             of_cells.append(outputs.relation_logits.double().softmax(-1).numpy())
         tags = models[0].sequence_tags, models[0].table_tags
-        (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, "no-relation")
+        (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, DecodingOptions())
         expected.append(one.entities)
     assert found == expected
     assert any(found)

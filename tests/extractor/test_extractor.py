@@ -12,13 +12,17 @@ import torch
 
 from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, find_model, shipped_models
+from relatum.extractor import extractor as module
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import find_model, shipped_models
 from relatum.extractor.jobs import Job
 from relatum.extractor.result import Extraction
+from relatum.models.model import Model
+from relatum.runtime.base import Runtime
 from relatum.schema import Schema
 from relatum.types import Annotation, Context, Entity, Prediction, Relation, Sentence, Span
 
-from ..small_models import make_small_model
+from ..small_models import make_inputs, make_small_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
 HARD = [
@@ -275,7 +279,7 @@ def test_given_entities_that_share_words_keep_their_relations_in_windows() -> No
         Entity(Span(5, 6), "Peop"),
     ]
 
-    def relate_all(_: object, jobs: Iterator[Job], _known: object) -> Iterator[tuple[Job, list[Annotation]]]:
+    def relate_all(_: object, __: object, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
         for job in jobs:
             yield (
                 job,
@@ -373,7 +377,7 @@ def test_network_can_learn_after_it_has_predicted() -> None:
     model = extractor.model
     words = [f"word{number}" for number in range(13)]
     extractor.predict([Sentence(tuple(words))])
-    outputs = model.network(model.inputs([words]))
+    outputs = model.network(make_inputs(model, [words]))
     (outputs.entity_logits.sum() + outputs.relation_logits.sum()).backward()
     assert all(parameter.grad is not None for parameter in model.network.parameters())
 
@@ -458,7 +462,7 @@ def test_shipped_name_is_that_model_whatever_folders_are_here(tmp_path: Path, mo
     """The default model is called news, and so may be a corpus, as in examples/, or a model of one's own."""
     shipped = tmp_path / "package" / "pretrained" / "models" / "news"
     make_extractor().save(shipped)
-    monkeypatch.setattr("relatum.extractor.extractor.files", lambda _: tmp_path / "package")
+    monkeypatch.setattr("relatum.extractor.finding.files", lambda _: tmp_path / "package")
     data = tmp_path / "work" / "news"
     data.mkdir(parents=True)
     (data / "train.jsonl").write_text("")
@@ -547,7 +551,6 @@ def test_words_seen_before_give_the_same_answers() -> None:
     """In a batch, alone, and by an extractor that has seen nothing."""
     extractor = make_extractor()
     first = extractor(TEXT)
-    assert len(extractor._known)
     again = extractor(TEXT)
     assert first.entities
     for one in (again, make_extractor()(TEXT), next(extractor.pipe([TEXT, "Mara left Oldhaven."]))):
@@ -569,13 +572,16 @@ def test_words_seen_before_are_read_with_the_weights_of_now() -> None:
 
 def test_nothing_is_kept_of_a_model_in_training() -> None:
     """Recorded updates change weights unseen."""
-    extractor = make_extractor()
-    wanted = extractor(TEXT)
-    trained = Extractor(extractor.model)
-    trained.model.network.train()
-    assert trained(TEXT).entities == wanted.entities
-    assert len(trained._known) == 0
-    assert trained.model.network.training
+    extractor, other = make_extractor(), make_extractor()
+    for one in (extractor, other):
+        one.model.network.train()
+    before = extractor(TEXT)
+    for one in (extractor, other):
+        characters = one.model.network.embedder.characters
+        assert characters is not None
+        characters.embedding.weight.data.neg_()  # autograd does not count this
+    assert extractor(TEXT).entities == other(TEXT).entities != before.entities
+    assert extractor.model.network.training
 
 
 READER = ("encoder.kind=huggingface", "encoder.context=6")
@@ -584,10 +590,10 @@ TOLD = TEXT.replace("Mara Ilves", "Ada")  # of TEXT itself this reader makes not
 
 def test_sentences_of_a_text_have_their_neighbours_around_them() -> None:
     first, second = make_extractor(*READER).split(TEXT)
-    assert first.around == Context((), ("The", "ferry", "left", "Port", "Amsel", "on"))
-    assert second.around == Context(("for", "Tarn", "Shipping", "in", "Oldhaven", "."), ())
-    assert [one.around for one in make_extractor("encoder.kind=huggingface").split(TEXT)] == [Context()] * 2
-    assert make_extractor(*READER).split("Mara left.")[0].around == Context()
+    assert first.context == Context((), ("The", "ferry", "left", "Port", "Amsel", "on"))
+    assert second.context == Context(("for", "Tarn", "Shipping", "in", "Oldhaven", "."), ())
+    assert [one.context for one in make_extractor("encoder.kind=huggingface").split(TEXT)] == [Context()] * 2
+    assert make_extractor(*READER).split("Mara left.")[0].context == Context()
     assert make_extractor(*READER).split("") == []
 
 
@@ -595,7 +601,7 @@ def test_what_is_found_depends_on_the_sentences_around() -> None:
     extractor = make_extractor(*READER)
     with_it = extractor.predict(extractor.split(TOLD))
     assert any(one.found.entities for one in with_it)
-    without = extractor.predict([replace(one, around=Context()) for one in extractor.split(TOLD)])
+    without = extractor.predict([replace(one, context=Context()) for one in extractor.split(TOLD)])
     assert [scores(one) for one in with_it] != [scores(one) for one in without]
     plain = make_extractor("encoder.kind=huggingface")
     for one, other in zip(plain.predict(extractor.split(TOLD)), without, strict=True):
@@ -626,18 +632,18 @@ def test_windows_are_read_with_the_words_beside_them(monkeypatch: pytest.MonkeyP
     extractor = make_extractor(*READER, "encoder.context=2", "extraction.max_words=4", "extraction.overlap=1")
     jobs: list[Job] = []
 
-    def note(given: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+    def note(_: Model, __: Runtime, given: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
         for job in given:
             jobs.append(job)
             yield job, [Annotation()] * len(job.windows)
 
-    monkeypatch.setattr(extractor, "_do", note)
-    words = Sentence(tuple("abcdefg"), around=Context(("y", "z"), ("h", "i")))
+    monkeypatch.setattr(module, "do_jobs", note)
+    words = Sentence(tuple("abcdefg"), context=Context(("y", "z"), ("h", "i")))
     extractor.predict([words, Sentence(("m",))])
     seen = {
-        "".join(one): around
+        "".join(one): context
         for job in jobs
-        for one, around in zip(job.words, job.around or pytest.fail("there is none"), strict=True)
+        for one, context in zip(job.words, job.batch.context or pytest.fail("there is none"), strict=True)
     }
     assert seen == {
         "abcd": Context(("y", "z"), ("e", "f")),

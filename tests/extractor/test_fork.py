@@ -24,7 +24,7 @@ def read(backend):
     with use_backend(backend):
         return [[*found.entities, *found.relations] for found in extractor.pipe(TEXTS)]
 
-found = {backend: read(backend) for backend in ("wavefront", "cpu")}
+found = {backend: read(backend) for backend in ("cpu", "wavefront")}
 """
 
 
@@ -77,7 +77,7 @@ def test_child_does_not_wait_for_a_lock_of_a_thread_that_it_does_not_have(parent
     said = parent.run("""
 import os
 
-with extractor._known._lock:  # as another thread would hold it while it reads
+with extractor.runtime._cache._lock:  # as another thread would hold it while it reads
     child = os.fork()
     if not child:
         signal.alarm(30)

@@ -11,22 +11,28 @@ import torch
 
 from relatum.config import load_config
 from relatum.config.sections import DecodingConfig
+from relatum.encoders.base import EncoderInput
 from relatum.errors import RelatumError
 from relatum.extractor import jobs
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.models.build import build_model
+from relatum.runtime.base import select
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Context, Entity, Relation, Span
+
+NO_RUNTIME: Any = None
+"""Nothing is read: the tests put something else in the place of scoring."""
 
 
 def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int | None = None) -> tuple[Any, list[str]]:
     """The answers, and what was done in which order."""
     done: list[str] = []
 
-    def score(_: Any, words: Any, known: Any, around: Any) -> Any:
-        assert known is around is None
+    def score(_: Any, job: Job) -> Any:
+        words = job.words
+        assert job.batch.context is None
         done.append(f"score {words[0][0]}")
         if words[0][0] == str(fail_at):
             raise RuntimeError("out of memory")
@@ -39,14 +45,14 @@ def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int 
 
     def given() -> Iterator[Job]:
         for number in range(n_jobs):
-            yield Job([Window(number, Span(0, 1))], [(str(number),)], None)
+            yield Job([Window(number, Span(0, 1))], EncoderInput([(str(number),)]), None)
 
     monkeypatch.setattr(jobs, "_score", score)
     monkeypatch.setattr(jobs, "_finish", finish)
     model: Any = SimpleNamespace(device=SimpleNamespace(type=device))
     answers = []
     try:
-        for job, _ in do_jobs(model, given()):
+        for job, _ in do_jobs(model, NO_RUNTIME, given()):
             answers.append(job.windows[0].sentence)
     except RuntimeError as error:
         done.append(str(error))
@@ -60,8 +66,10 @@ def read_with_room_for(
     tried: list[int] = []
     on_device: list[int] = []
 
-    def score(_: Any, words: Any, *__: Any, around: Any) -> Any:
-        assert [words[-1] for words in words] == [one.before[0] for one in around]
+    def score(_: Any, job: Job) -> Any:
+        words, context = job.words, job.batch.context
+        assert context is not None
+        assert [words[-1] for words in words] == [one.before[0] for one in context]
         tried.append(len(words))
         if sum(on_device) + len(words) > n_sentences:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -79,13 +87,14 @@ def read_with_room_for(
     given = []
     for size in sizes:
         windows = [Window(next(numbers), Span(0, 3)) for _ in range(size)]
-        around = [Context((str(one.sentence),)) for one in windows]
-        given.append(Job(windows, [("a", "b", str(one.sentence)) for one in windows], [(entity,)] * size, around))
+        context = [Context((str(one.sentence),)) for one in windows]
+        batch = EncoderInput([("a", "b", str(one.sentence)) for one in windows], context)
+        given.append(Job(windows, batch, [(entity,)] * size))
     monkeypatch.setattr(jobs, "_score", score)
     monkeypatch.setattr(jobs, "_finish", finish)
     model: Any = SimpleNamespace(device=SimpleNamespace(type=device))
     answers = []
-    for job, found in do_jobs(model, given):
+    for job, found in do_jobs(model, NO_RUNTIME, given):
         assert len(found) == len(job.windows)
         assert [words[-1] for words in job.words] == [str(window.sentence) for window in job.windows]
         answers += [window.sentence for window in job.windows]
@@ -143,7 +152,7 @@ def test_scores_of_a_batch_are_decoded_for_the_words_of_each_window() -> None:
     of_words[:, :, 1] = 9.0  # B-X everywhere, in padding too
     of_cells[..., 0] = 5.0
     of_cells[1, 0, 1, 1] = of_cells[1, 1, 0, 2] = of_cells[1, 0, 2, 1] = of_cells[1, 2, 0, 2] = 9.0
-    job = Job([Window(0, Span(0, 3)), Window(1, Span(0, 2))], [("a", "b", "c"), ("d", "e")], None)
+    job = Job([Window(0, Span(0, 3)), Window(1, Span(0, 2))], EncoderInput([("a", "b", "c"), ("d", "e")]), None)
     _, (first, second) = jobs._finish(model, job, jobs._Scores.fetch(of_words.bfloat16(), of_cells.bfloat16()))
     x = [Entity(Span(word, word + 1), "X") for word in range(3)]
     assert first == Annotation(tuple(x))
@@ -157,7 +166,7 @@ def test_scores_are_decoded_as_the_model_is_set() -> None:
     of_words[0, 0, 1] = 8.0
     of_cells[..., 1] = of_cells[..., 2] = 9.0
     of_cells[0, 0, 1, 1] = of_cells[0, 1, 0, 2] = 10.0
-    job = Job([Window(0, Span(0, 2))], [("a", "b")], None)
+    job = Job([Window(0, Span(0, 2))], EncoderInput([("a", "b")]), None)
 
     def found(**settings: Any) -> Annotation:
         decoding = DecodingConfig(**settings)
@@ -177,11 +186,12 @@ def test_gpu_is_not_waited_for_before_its_scores_are_needed() -> None:
     settings = ("encoder.kind=none", "model.width=8", "model.n_layers=1", "sequence.n_attention_heads=2")
     schema = Schema(("X",), (RelationType("r"),))
     model = build_model(load_config(None, settings), schema, None, None, "abc").to("cuda")
-    sentences = [("cab", "a"), ("b",)]
-    jobs._score(model, sentences).wait()  # whatever is compiled or reserved once
+    runtime = select(model)
+    job = Job([Window(0, Span(0, 2)), Window(1, Span(0, 1))], EncoderInput([("cab", "a"), ("b",)]), None)
+    jobs._score(runtime, job).wait()  # whatever is compiled or reserved once
     torch.cuda.set_sync_debug_mode("error")
     try:
-        scores = jobs._score(model, sentences)
+        scores = jobs._score(runtime, job)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.from_numpy(scores.wait()[0]).isfinite().all()

@@ -65,7 +65,6 @@ def test_ensemble_is_the_same_after_pickling_and_shares_its_encoder_still() -> N
     assert isinstance(back, Ensemble)
     assert scores(back) == scores(ensemble)
     assert back.model.network is back.members[0].network
-    assert back._others[0][0].network is back.members[1].network
 
 
 def test_spawned_worker_reads_with_a_pickled_extractor() -> None:

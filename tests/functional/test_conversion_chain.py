@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relatum.data.conversion import convert
+from relatum.data.conversion import convert_corpus
 from relatum.data.corpus import open_corpus
 from relatum.data.documents import to_examples
 from relatum.data.fitting import Policy, split
@@ -48,7 +48,7 @@ def stations(start: Path, names: tuple[str, ...], folder: Path, splitter: Splitt
         format = get_format(name)
         there = folder / f"{number}-{name}{format.suffix if start.is_file() else ''}"
         corpus = open_corpus(places[-1], names[number - 1] if number else None)
-        assert convert(corpus, there, format, splitter, Policy()).problems.count == 0
+        assert convert_corpus(corpus, there, format, splitter, Policy()).problems.count == 0
         places.append(there)
     return places[1:]
 
@@ -102,7 +102,7 @@ def test_raw_text_survives_every_text_format(examples_folder: Path, tmp_path: Pa
 @pytest.mark.parametrize("name", ["news", "drugs"])
 def test_sentences_survive_every_format(examples_folder: Path, tmp_path: Path, name: str) -> None:
     split_once = tmp_path / "split"
-    convert(open_corpus(examples_folder / name), split_once, get_format("spert"), BY_RULES, Policy())
+    convert_corpus(open_corpus(examples_folder / name), split_once, get_format("spert"), BY_RULES, Policy())
     before = sentences(read(split_once))
     assert sum(len(part) for part in before.values()) > 60
     assert sentences(journey(split_once, SENTENCES, tmp_path, BY_SPACES)) == before

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from relatum.config import Config, load_config
-from relatum.encoders.base import EncoderOutput, Features, stack_features
+from relatum.encoders.base import EncoderInput, EncoderOutput, Features, FrozenEncoder, stack_features
 from relatum.encoders.words import WordVectors
 from relatum.extractor.extractor import Extractor
 from relatum.models.build import build_model
@@ -20,7 +20,9 @@ from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData, load_training_data
-from relatum.types import Context, Example
+from relatum.types import Example
+
+from ..small_models import make_inputs
 
 ROOT = Path(__file__).parent.parent.parent
 CONFIGS = ROOT / "configs"
@@ -44,7 +46,7 @@ NOTHING_TO_LEARN: dict[str, tuple[str, ...]] = {
 }
 
 
-class FakeEncoder:
+class FakeEncoder(FrozenEncoder):
     """Random but fixed features of width 8, with 4 attention maps or none."""
 
     width = 8
@@ -59,10 +61,10 @@ class FakeEncoder:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        del around
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
         features = []
-        for words in sentences:
+        for words in batch.words:
             generator = torch.Generator().manual_seed(len(words))
             vectors = torch.randn(len(words), self.width, generator=generator)
             maps = torch.rand(len(words), len(words), self.n_attention_maps, generator=generator)
@@ -109,7 +111,7 @@ def test_config_is_built_stepped_and_makes_predictions(name: str) -> None:
     optimiser = torch.optim.Adam(network.parameters(), lr=config.training.learning_rate)
 
     network.train()
-    outputs = network(model.inputs([example.sentence.words for example in examples]))
+    outputs = network(make_inputs(model, [example.sentence.words for example in examples]))
     loss = joint_loss(outputs, make_labels(examples, model), config.training)
     assert torch.isfinite(loss.total)
     assert loss.total > 0

@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
-from relatum.extractor.extractor import Extractor, shipped_models
+from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import shipped_models
 from relatum.kernels.backend import use_backend
-from relatum.kernels.encoder.cpu import is_available
+from relatum.kernels.network.cpu import is_available
+from relatum.runtime.native.runtime import NativeRuntime
+from relatum.runtime.torch import TorchRuntime
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +48,13 @@ def test_news_finds_each_of_its_relations(news: Extractor, text: str, expected: 
     assert expected in triples(news, text)
 
 
-def test_features_come_late_only_where_the_network_can_wait_for_them(news: Extractor) -> None:
-    sentences = [["Tomas", "Havel", "lives", "in", "Prague"], ["He", "slept"]]
-    with torch.inference_mode():
-        wanted, late = news.model.inputs(sentences), news.model.inputs(sentences, late=True)
-        assert wanted.encode is None
-        assert news.model.inputs(sentences, late=True, n_words=7).encode is None
-        with use_backend("wavefront"):
-            assert news.model.inputs(sentences, late=True).encode is None
-        if not is_available():
-            pytest.skip("there is no compiled code here")
-        assert late.encode is not None
-        late.encode()
-    for one, two in ((late.vectors, wanted.vectors), (late.attention_maps, wanted.attention_maps)):
-        assert one is not None
-        assert two is not None
-        assert torch.equal(one, two)
+@pytest.mark.parametrize("name", ["news", "drugs"])
+def test_shipped_models_are_read_by_compiled_code_where_it_can_run(name: str) -> None:
+    extractor = Extractor.from_pretrained(name, device="cpu")
+    wanted = NativeRuntime if is_available() else TorchRuntime
+    assert isinstance(extractor.runtime, wanted)
+    with use_backend("wavefront"):
+        assert isinstance(Extractor.from_pretrained(name, device="cpu").runtime, TorchRuntime)
 
 
 def test_drugs_finds_effects_and_what_caused_them() -> None:

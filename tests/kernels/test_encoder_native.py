@@ -25,13 +25,13 @@ from relatum.kernels.encoder.cpu import (
     LayerWeights,
     NormWeights,
     PackedEncoder,
-    Reading,
+    PoolingOptions,
     is_available,
 )
 
 # The matrix unit in plain loops.
 EMULATED = replace(SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"))
-MEAN = Reading(n_kept=2, first_piece=False, mean_attention=False, want_maps=True)
+MEAN = PoolingOptions(n_kept=2, first_piece=False, mean_attention=False, want_maps=True)
 READINGS = [
     MEAN,
     replace(MEAN, n_kept=1, first_piece=True, mean_attention=True),
@@ -78,7 +78,7 @@ def draw_batch(sentences: Sequence[Sequence[int]]) -> tuple[list[list[int]], lis
 
 
 def plain(
-    weights: EncoderWeights, pieces: list[int], words: list[int], reading: Reading, dtype: torch.dtype
+    weights: EncoderWeights, pieces: list[int], words: list[int], reading: PoolingOptions, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """One sentence, written out."""
 
@@ -124,7 +124,9 @@ def fresh_answers() -> Iterator[None]:
 
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize(("width", "inner_width", "n_heads"), [(48, 80, 4), (30, 50, 3), (7, 5, 1), (66, 130, 2)])
-def test_encoder_is_as_exact_as_plain_torch(width: int, inner_width: int, n_heads: int, reading: Reading) -> None:
+def test_encoder_is_as_exact_as_plain_torch(
+    width: int, inner_width: int, n_heads: int, reading: PoolingOptions
+) -> None:
     weights = make_weights(width, inner_width, n_heads)
     pieces, words = draw_batch(SENTENCES)
     vectors, maps = PackedEncoder(weights).read(pieces, words, reading)
@@ -184,7 +186,7 @@ def test_neither_threads_nor_groups_change_anything(
 
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_what_no_word_has_is_zero_whatever_was_there(reading: Reading, n_threads: int) -> None:
+def test_what_no_word_has_is_zero_whatever_was_there(reading: PoolingOptions, n_threads: int) -> None:
     pieces, words = draw_batch(SENTENCES)
     before = torch.get_num_threads()
     try:

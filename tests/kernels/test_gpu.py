@@ -271,7 +271,7 @@ def test_cases_divide_the_work_in_every_way_on_a_hopper(backward: bool) -> None:
 
 @pytest.mark.skipif(not ON_HOPPER, reason="this GPU has no other kernels")
 @pytest.mark.parametrize("case", [HALF, MANY], ids=str)
-def test_kernels_for_all_gpus_are_right_on_a_hopper(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_fallow_fewer_layers_gpus_are_right_on_a_hopper(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hopper_launch, "serves", lambda *_: False)
     triton._find_layout.cache_clear()  # weights are in another order
     try:

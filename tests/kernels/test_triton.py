@@ -74,7 +74,7 @@ for width in (1, 16, 17):
     )
 
 
-def test_triton_equals_reference_for_all_units_in_one_slice_or_in_several(interpreter: Prepared) -> None:
+def test_triton_equals_reference_fallow_fewer_layers_units_in_one_slice_or_in_several(interpreter: Prepared) -> None:
     """In double precision a program can keep the weights of 32 units; of more, it takes 16 units at a time."""
     run(
         interpreter,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from relatum.layers.characters import CharacterLSTM, PaddedSpelling, Spelling
+from relatum.layers.characters import CharacterBatch, CharacterLSTM, PaddedCharacterBatch
 
 WIDTH = 6
 WORDS = [[[2, 3, 4, 5], [6], [3, 3]], [[7, 2]]]
@@ -20,19 +20,19 @@ def make_lstm(dropout: float = 0.0) -> CharacterLSTM:
     return CharacterLSTM(9, WIDTH, dropout).double()
 
 
-def spell(n_words: int = 3, sentences: list[list[list[int]]] = WORDS) -> Spelling:
+def spell(n_words: int = 3, sentences: list[list[list[int]]] = WORDS) -> CharacterBatch:
     """Each word by itself, in the order of the sentences."""
     words = [word for sentence in sentences for word in sentence]
     numbers = iter(range(1, len(words) + 1))
     places = [[next(numbers) for _ in sentence] + [0] * (n_words - len(sentence)) for sentence in sentences]
-    return Spelling.pack(
+    return CharacterBatch.pack(
         torch.tensor([character for word in words for character in word], dtype=torch.long),
         torch.tensor([len(word) for word in words], dtype=torch.long),
         torch.tensor(places, dtype=torch.long),
     )
 
 
-def pad(n_words: int, n_characters: int, sentences: list[list[list[int]]] = WORDS) -> PaddedSpelling:
+def pad(n_words: int, n_characters: int, sentences: list[list[list[int]]] = WORDS) -> PaddedCharacterBatch:
     """The same with padding, for words and for characters."""
     characters = torch.zeros(n_characters, len(sentences), n_words, dtype=torch.long)
     lengths = torch.zeros(len(sentences), n_words, dtype=torch.long)
@@ -40,7 +40,7 @@ def pad(n_words: int, n_characters: int, sentences: list[list[list[int]]] = WORD
         for place, word in enumerate(words):
             characters[: len(word), row, place] = torch.tensor(word, dtype=torch.long)
             lengths[row, place] = len(word)
-    return PaddedSpelling(characters, lengths)
+    return PaddedCharacterBatch(characters, lengths)
 
 
 def alone(lstm: CharacterLSTM, word: list[int]) -> Tensor:
@@ -68,12 +68,14 @@ def test_spelling_has_the_characters_step_by_step_and_the_longest_word_first() -
 
 def test_word_in_two_places_has_one_vector_that_learns_from_both() -> None:
     lstm = make_lstm()
-    twice = Spelling.pack(torch.tensor([3, 4, 5]), torch.tensor([1, 2]), torch.tensor([[2, 1, 2], [0, 2, 0]]))
+    twice = CharacterBatch.pack(torch.tensor([3, 4, 5]), torch.tensor([1, 2]), torch.tensor([[2, 1, 2], [0, 2, 0]]))
     found = lstm(twice)
     for row, place in ((0, 0), (0, 2), (1, 1)):
         torch.testing.assert_close(found[row, place], alone(lstm, [4, 5]), rtol=1e-12, atol=1e-14)
     weights = lstm.embedding.weight
-    once = Spelling.pack(torch.tensor([3, 4, 5, 4, 5, 4, 5]), torch.tensor([1, 2, 2, 2]), torch.tensor([[1, 2, 3, 4]]))
+    once = CharacterBatch.pack(
+        torch.tensor([3, 4, 5, 4, 5, 4, 5]), torch.tensor([1, 2, 2, 2]), torch.tensor([[1, 2, 3, 4]])
+    )
     torch.testing.assert_close(
         torch.autograd.grad(found.sum(), weights),
         torch.autograd.grad(lstm(once).sum(), weights),

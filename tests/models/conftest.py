@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from relatum.config import load_config
-from relatum.encoders.base import EncoderOutput, Features, stack_features
+from relatum.encoders.base import EncoderInput, EncoderOutput, Features, FrozenEncoder, stack_features
 from relatum.encoders.words import WordVectors
 from relatum.models.build import build_model
 from relatum.models.model import Model
 from relatum.schema import RelationType, Schema
-from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
+from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
 SMALL = (
     "model.width=8",
@@ -25,7 +25,7 @@ SMALL = (
 )
 
 
-class FakeEncoder:
+class FakeEncoder(FrozenEncoder):
     """Features that depend on the words and their places, and on nothing else."""
 
     width = 6
@@ -49,10 +49,10 @@ class FakeEncoder:
             torch.rand(n, n, self.n_attention_maps, generator=generator),
         )
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        del around
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
         self.n_calls += 1
-        return stack_features([self.features(words) for words in sentences])
+        return stack_features([self.features(words) for words in batch.words])
 
     def to(self, device: torch.device | str) -> FakeEncoder:
         del device

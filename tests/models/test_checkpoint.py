@@ -24,7 +24,7 @@ from relatum.models.checkpoint import load_model, save_model
 from relatum.models.model import Model
 from relatum.schema import Schema
 
-from ..small_models import seal
+from ..small_models import make_inputs, seal
 
 BERT = {
     "vocab_size": 8,
@@ -88,7 +88,7 @@ def make_encoder_model(schema: Schema, folder: Path, store: str, *beside: Path) 
 
 def assert_same_outputs(one: Model, other: Model, sentences: list[list[str]]) -> None:
     one.network.eval()
-    first, second = (model.network(model.inputs(sentences)) for model in (one, other))
+    first, second = (model.network(make_inputs(model, sentences)) for model in (one, other))
     assert torch.equal(first.entity_logits, second.entity_logits)
     if first.relation_logits is None:
         assert second.relation_logits is None
@@ -143,7 +143,7 @@ def test_loaded_model_is_in_evaluation_mode_and_can_learn_on(saved: Path, senten
     assert all(parameter.requires_grad for parameter in model.network.parameters())
     assert not any(parameter.is_meta for parameter in model.network.parameters())
     model.network.train()
-    outputs = model.network(model.inputs(sentences))
+    outputs = model.network(make_inputs(model, sentences))
     (outputs.entity_logits.sum() + outputs.relation_logits.sum()).backward()
     assert all(parameter.grad is not None for parameter in model.network.parameters())
 

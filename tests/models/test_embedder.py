@@ -10,6 +10,8 @@ import torch
 from relatum.models.embedder import WordTable
 from relatum.models.model import Model
 
+from ..small_models import make_inputs
+
 VECTORS = torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
 """Padding, unknown and two words."""
 
@@ -49,11 +51,11 @@ def test_vectors_are_stored_with_the_model() -> None:
 def test_embedding_is_a_projection_of_all_that_is_read(make_model: Any, sentences: list[list[str]]) -> None:
     """S_0 = Linear([x^c; x^w; x^ℓ])."""
     model: Model = make_model()
-    embedder, inputs = model.network.embedder, model.inputs(sentences)
+    embedder, inputs = model.network.embedder, make_inputs(model, sentences)
     assert embedder.characters is not None
     assert embedder.words is not None
     assert inputs.vectors is not None
-    joined = torch.cat((embedder.characters(inputs.spelling), embedder.words(inputs.words), inputs.vectors), -1)
+    joined = torch.cat((embedder.characters(inputs.characters), embedder.words(inputs.words), inputs.vectors), -1)
     expected = joined @ embedder.projection.weight.T + embedder.projection.bias
     torch.testing.assert_close(embedder(inputs), expected, rtol=1e-5, atol=1e-6)
 
@@ -74,7 +76,7 @@ def test_projection_is_as_wide_as_what_is_read(
 ) -> None:
     model: Model = make_model(*overrides, encoder=encoder, words=words)
     assert model.network.embedder.projection.in_features == width
-    assert model.network.embedder(model.inputs(sentences)).shape == (3, 5, 8)
+    assert model.network.embedder(make_inputs(model, sentences)).shape == (3, 5, 8)
 
 
 def test_unknown_setting_of_a_config_is_followed(make_model: Any) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from relatum import Extractor
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import find_model, shipped_models
+from relatum.extractor.finding import find_model, shipped_models
 from relatum.models.checkpoint import copy_model, load_model, save_model, write_calibration
 from relatum.models.manifest import Manifest
 from relatum.schema import Schema

@@ -10,11 +10,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from relatum.encoders.base import EncoderInput
 from relatum.kernels.backend import use_backend
 from relatum.layers.attention import DotProductScores, SelfAttention, TableGuidedScores
 from relatum.layers.md_rnn import MDRNN
 from relatum.models.model import Model
 from relatum.models.outputs import Outputs
+
+from ..small_models import make_inputs
 
 VARIANTS: list[tuple[str, ...]] = [
     *(
@@ -42,7 +45,7 @@ VARIANTS: list[tuple[str, ...]] = [
 def run(model: Model, sentences: list[list[str]]) -> Outputs:
     """The outputs in double precision, that of the features included."""
     model.network.double()
-    outputs = model.network(model.inputs(sentences))
+    outputs = model.network(make_inputs(model, sentences))
     assert isinstance(outputs, Outputs)
     return outputs
 
@@ -127,7 +130,7 @@ def test_layers_are_wired_as_in_figure_3(make_model: Any, sentences: list[list[s
     """Layer l's table is made of S_{l−1}, T_{l−1} and T^ℓ, and its sequence of S_{l−1} and T_l."""
     model: Model = make_model()
     outputs, network = run(model, sentences), model.network
-    inputs = model.inputs(sentences)
+    inputs = make_inputs(model, sentences)
     assert inputs.attention_maps is not None
     maps, mask = inputs.attention_maps.double(), inputs.mask
     sequence, table = network.embedder(inputs), None
@@ -145,7 +148,7 @@ def test_table_that_does_not_read_the_sequence_is_made_of_the_first_one(
 ) -> None:
     model: Model = make_model(f"model.interaction={interaction}")
     outputs, network = run(model, sentences), model.network
-    inputs = model.inputs(sentences)
+    inputs = make_inputs(model, sentences)
     assert inputs.attention_maps is not None
     first, table = network.embedder(inputs), None
     for layer, state in zip(network.layers, outputs.layers, strict=True):
@@ -212,7 +215,7 @@ def test_shared_layers_are_one_layer_gone_through_several_times(make_model: Any,
     outputs, network = run(model, sentences), model.network
     assert len(network.layers) == 1
     assert len(outputs.layers) == 3
-    inputs = model.inputs(sentences)
+    inputs = make_inputs(model, sentences)
     assert inputs.attention_maps is not None
     maps, sequence = inputs.attention_maps.double(), network.embedder(inputs)
     # The first round has the slot of the layer below, with zeros in it.
@@ -246,7 +249,7 @@ def count_dropouts(model: Model, sentences: list[list[str]]) -> Counter[tuple[in
 
             hooks.append(module.register_forward_hook(note))
     model.network.train()
-    model.network(model.inputs(sentences))
+    model.network(make_inputs(model, sentences))
     for hook in hooks:
         hook.remove()
     return found
@@ -296,11 +299,11 @@ def test_attention_maps_matter_only_where_they_are_given(
 ) -> None:
     model: Model = make_model(f"table.attention_maps={setting}")
     assert model.encoder is not None
-    features = model.encoder.encode(sentences)
+    features = model.encoder.encode(EncoderInput(sentences))
     assert features.attention_maps is not None
-    before = model.network(model.inputs(sentences, features))
+    before = model.network(make_inputs(model, sentences, features))
     features.attention_maps.add_(1)
-    after = model.network(model.inputs(sentences, features))
+    after = model.network(make_inputs(model, sentences, features))
     assert torch.equal(before.entity_logits, after.entity_logits) is not matter
     assert torch.equal(before.relation_logits, after.relation_logits) is not matter
 
@@ -349,7 +352,7 @@ def test_settings_of_a_config_reach_their_parts(make_model: Any) -> None:
 )
 def test_table_may_be_narrower_than_the_sequence(make_model: Any, sentences: Any, overrides: tuple[str, ...]) -> None:
     model: Model = make_model("table.width=4", "model.n_layers=2", *overrides)
-    outputs = model.network(model.inputs(sentences))
+    outputs = model.network(make_inputs(model, sentences))
     assert [state.table.shape[-1] for state in outputs.layers if state.table is not None] == [4, 4]
     assert [state.sequence.shape[-1] for state in outputs.layers] == [8, 8]
     outputs.entity_logits.sum().add(outputs.relation_logits.sum()).backward()
@@ -372,7 +375,7 @@ def test_half_precision_is_for_tables_alone(
 ) -> None:
     """The distances are about three times those that were seen, as shares of the largest value or of the norm."""
     model: Model = make_model(*overrides)
-    network, inputs = model.network, model.inputs(sentences)
+    network, inputs = model.network, make_inputs(model, sentences)
 
     def read() -> tuple[Outputs, dict[str, torch.Tensor]]:
         network.zero_grad(set_to_none=True)

@@ -449,16 +449,16 @@ def test_decode_refuses_a_tag_that_is_none(tag: int) -> None:
         TableTags(SCHEMA).decode({(0, 1): tag}, (A, B))
 
 
-def test_ballot_shares_out_all_mass() -> None:
+def test_deciding_cells_share_out_all_mass() -> None:
     """For probabilities: each tag has one outcome, and those that do not vote for the pair vote for no relation."""
-    forward, mirrored = TableTags(SCHEMA).ballot(entity(0, 1), entity(1, 3))
+    forward, mirrored = TableTags(SCHEMA).deciding_cells(entity(0, 1), entity(1, 3))
     assert forward.cells == ((0, 1), (0, 2))
     assert mirrored.cells == ((1, 0), (2, 0))
     #                            ⊥ →r ←r →q ←q ↔s
-    assert forward.outcomes == (0, 1, 0, 2, 0, 3)
-    assert mirrored.outcomes == (0, 0, 1, 0, 2, 3)
-    backward, _ = TableTags(SCHEMA).ballot(entity(1, 3), entity(0, 1))
-    assert backward.outcomes == (0, 1, 0, 2, 0, 0)
+    assert forward.tag_votes == (0, 1, 0, 2, 0, 3)
+    assert mirrored.tag_votes == (0, 0, 1, 0, 2, 3)
+    backward, _ = TableTags(SCHEMA).deciding_cells(entity(1, 3), entity(0, 1))
+    assert backward.tag_votes == (0, 1, 0, 2, 0, 0)
 
 
 @st.composite

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from relatum.cli.app import main
 from relatum.config import EncoderConfig
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import ConfigError, RelatumError
@@ -59,7 +60,7 @@ def test_adapt_encoder_learns_the_text_and_writes_an_encoder(text: Path, tiny_be
     assert (tmp_path / "new" / "tokenizer.json").read_bytes() == (tiny_bert / "tokenizer.json").read_bytes()
     assert f"{result.loss_after:.3f} after" in (tmp_path / "new" / "README.md").read_text(encoding="utf-8")
     encoder = HuggingFaceEncoder.load(tmp_path / "new", EncoderConfig(name="x", n_layers=1))
-    assert encoder.encode([["abc", "def"]]).vectors.shape[:2] == (1, 2)
+    assert encoder.encode(EncoderInput([["abc", "def"]])).vectors.shape[:2] == (1, 2)
     assert not (tmp_path / "new.partial").exists()
 
 

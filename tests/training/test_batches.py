@@ -9,15 +9,18 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from relatum.config import Config
-from relatum.layers.characters import PaddedSpelling, Spelling
+from relatum.layers.characters import CharacterBatch, PaddedCharacterBatch
+from relatum.models.collate import MAX_CHARACTERS, round_characters, round_words
 from relatum.models.labels import IGNORED, make_labels
 from relatum.models.losses import joint_loss
-from relatum.training.batches import MAX_CHARACTERS, Batches, cut_long, round_characters, round_words
+from relatum.training.batches import Batches, cut_long
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunRecord
 from relatum.training.setup import make_model
 from relatum.types import Annotation, Example, Sentence
+
+from ..small_models import make_inputs
 
 Start = Callable[[Config], tuple[TrainingData, RunRecord]]
 
@@ -55,16 +58,16 @@ def test_batch_is_what_the_model_would_read_while_training(
         assert read_ahead(model, examples, lambda: False, lambda _: None)
         model.network.train()
         found, _ = Batches(model, examples).make([4, 0, 2])
-        wanted = model.inputs([examples[index].sentence.words for index in (4, 0, 2)])
+        wanted = make_inputs(model, [examples[index].sentence.words for index in (4, 0, 2)])
         for name in ("mask", "words", "vectors", "attention_maps"):
             got, expected = getattr(found, name), getattr(wanted, name)
             assert (got is None) == (expected is None), name
             assert got is None or (torch.equal(got, expected) and got.dtype == expected.dtype), name
-        assert (found.spelling is None) == (wanted.spelling is None)
-        if isinstance(found.spelling, Spelling) and isinstance(wanted.spelling, Spelling):
-            assert torch.equal(found.spelling.characters, wanted.spelling.characters)
-            assert torch.equal(found.spelling.n_words, wanted.spelling.n_words)
-            assert torch.equal(found.spelling.places, wanted.spelling.places)
+        assert (found.characters is None) == (wanted.characters is None)
+        if isinstance(found.characters, CharacterBatch) and isinstance(wanted.characters, CharacterBatch):
+            assert torch.equal(found.characters.characters, wanted.characters.characters)
+            assert torch.equal(found.characters.n_words, wanted.characters.n_words)
+            assert torch.equal(found.characters.places, wanted.characters.places)
 
 
 def test_words_without_characters_stand_in_a_batch(start: Start, tiny: Callable[..., Config]) -> None:
@@ -74,11 +77,11 @@ def test_words_without_characters_stand_in_a_batch(start: Start, tiny: Callable[
     examples = [Example(Sentence(("a", "", "Mara")), Annotation()), Example(Sentence(("",)), Annotation())]
     for indices in ([0, 1], [1]):
         found, _ = Batches(model, examples).make(indices)
-        wanted = model.inputs([examples[index].sentence.words for index in indices])
-        assert isinstance(found.spelling, Spelling)
-        assert isinstance(wanted.spelling, Spelling)
-        assert torch.equal(found.spelling.places, wanted.spelling.places)
-        assert torch.equal(found.spelling.characters, wanted.spelling.characters)
+        wanted = make_inputs(model, [examples[index].sentence.words for index in indices])
+        assert isinstance(found.characters, CharacterBatch)
+        assert isinstance(wanted.characters, CharacterBatch)
+        assert torch.equal(found.characters.places, wanted.characters.places)
+        assert torch.equal(found.characters.characters, wanted.characters.characters)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_characters_are_rounded_up_to_few_sizes(n_characters: int, rounded: int)
     assert round_characters(n_characters) == rounded
 
 
-def test_batch_in_sizes_has_the_same_content_and_more_padding(
+def test_batch_fixed_sizes_has_the_same_content_and_more_padding(
     start: Start, tiny: Callable[..., Config], tiny_bert: Path
 ) -> None:
     config = tiny("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
@@ -105,7 +108,7 @@ def test_batch_in_sizes_has_the_same_content_and_more_padding(
         n_checked = 0
         for indices in ([4, 0, 2], [1], [3, 5]):
             wanted, wanted_labels = Batches(model, examples).make(indices)
-            found, labels = Batches(model, examples, in_sizes=True).make(indices)
+            found, labels = Batches(model, examples, fixed_sizes=True).make(indices)
             n_words, n_rounded = wanted.mask.shape[1], found.mask.shape[1]
             n_checked += n_words < n_rounded == round_words(n_words)
             assert torch.equal(found.mask[:, :n_words], wanted.mask)
@@ -121,11 +124,11 @@ def test_batch_in_sizes_has_the_same_content_and_more_padding(
             assert torch.equal(labels.relation_tags[:, :n_words, :n_words], wanted_labels.relation_tags)
             assert (labels.relation_tags[:, n_words:] == IGNORED).all()
             assert (labels.relation_tags[:, :, n_words:] == IGNORED).all()
-            assert isinstance(found.spelling, PaddedSpelling)
-            assert len(found.spelling.characters) % 8 == 0
+            assert isinstance(found.characters, PaddedCharacterBatch)
+            assert len(found.characters.characters) % 8 == 0
             words = [examples[index].sentence.words for index in indices]
             lengths = [[len(word) for word in row] + [0] * (n_rounded - len(row)) for row in words]
-            assert found.spelling.lengths.tolist() == lengths
+            assert found.characters.lengths.tolist() == lengths
         assert n_checked
 
 
@@ -138,8 +141,8 @@ def test_loss_and_gradients_do_not_depend_on_padding(start: Start, tiny: Callabl
     longest = next(index for index, length in enumerate(lengths) if length % 4 and length > lengths[0])
     indices = [0, longest]
     results = []
-    for in_sizes in (False, True):
-        inputs, labels = Batches(model, data.train, in_sizes).make(indices)
+    for fixed_sizes in (False, True):
+        inputs, labels = Batches(model, data.train, fixed_sizes).make(indices)
         loss = joint_loss(network(inputs), labels, config.training).total
         results.append((inputs.mask.shape[1], loss, torch.autograd.grad(loss, list(network.parameters()))))
     (n_words, loss, grads), (n_padded, padded_loss, padded_grads) = results
@@ -152,20 +155,20 @@ def test_very_long_word_is_read_without_padding(start: Start, tiny: Callable[...
     data, _ = start(tiny())
     model, _ = make_model(data, tiny(), torch.device("cpu"))
     sentences = [("a", "b" * length, "") for length in (MAX_CHARACTERS, MAX_CHARACTERS + 1)]
-    batches = Batches(model, [Example(Sentence(words), Annotation()) for words in sentences], in_sizes=True)
-    assert isinstance(batches.make([0])[0].spelling, PaddedSpelling)
+    batches = Batches(model, [Example(Sentence(words), Annotation()) for words in sentences], fixed_sizes=True)
+    assert isinstance(batches.make([0])[0].characters, PaddedCharacterBatch)
     for indices in ([1], [0, 1]):
         inputs, _ = batches.make(indices)
-        assert isinstance(inputs.spelling, Spelling)
-        assert inputs.mask.shape == inputs.spelling.places.shape == (len(indices), 4)
+        assert isinstance(inputs.characters, CharacterBatch)
+        assert inputs.mask.shape == inputs.characters.places.shape == (len(indices), 4)
 
 
 def test_batch_takes_few_operations_however_many_sentences(start: Start, tiny: Callable[..., Config]) -> None:
     """On a GPU each of them is a kernel to start."""
     data, _ = start(tiny())
     model, _ = make_model(data, tiny(), torch.device("cpu"))
-    for in_sizes, limit in ((False, 45), (True, 20)):
-        batches = Batches(model, data.train, in_sizes)
+    for fixed_sizes, limit in ((False, 45), (True, 20)):
+        batches = Batches(model, data.train, fixed_sizes)
         counts = []
         for indices in ([0], list(range(12))):
             batches.make(indices)

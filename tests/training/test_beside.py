@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from relatum.config import Config
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.stacked import StackedEncoder
 from relatum.extractor.extractor import Extractor
@@ -60,7 +61,7 @@ def test_run_with_two_encoders_gives_a_model_that_reads_with_both(
     assert f"- Encoder: `{tiny_bert}` and `{other_bert}` (" in extractor.card
     stored = json.loads((result.model / "config.json").read_text())
     assert [one["name"] for one in stored["beside"]] == [str(other_bert)]
-    assert [one.width for one in model.encoder.encoders] == [16, 24]
+    assert [one.width for one in model.encoder.members] == [16, 24]
     heads = [(head.layer, head.number) for head in find_heads(model) if head.of_encoder]
     first, second = list(product((1, 2), (1, 2))), list(product((3, 4, 5), (1, 2, 3, 4)))
     assert heads == first + second
@@ -82,7 +83,7 @@ def test_features_of_two_encoders_are_read_once(
     model = with_memory(make_model(data, both, CPU)[0], data.train)
     assert isinstance(model.encoder, CachedEncoder)
     sentences = [example.sentence.words[:6] for example in data.train[:5]]
-    first = model.encoder.encode(sentences)
+    first = model.encoder.encode(EncoderInput(sentences))
     assert first.vectors.shape[-1] == 16 + 24
     monkeypatch.setattr(StackedEncoder, "encode", None)
-    assert torch.equal(model.encoder.encode(sentences).vectors, first.vectors)
+    assert torch.equal(model.encoder.encode(EncoderInput(sentences)).vectors, first.vectors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from relatum.cli.app import app
 from relatum.config import Config
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.extractor.extractor import Extractor
@@ -26,6 +26,7 @@ from relatum.training.loop import score, train
 from relatum.training.setup import make_model
 from relatum.types import Context
 
+from ..small_models import make_inputs
 from .conftest import Silent
 
 CPU = torch.device("cpu")
@@ -45,11 +46,11 @@ def test_data_has_context_where_the_settings_ask_for_it(reader: Settings, small_
     assert data.parts == plain.parts
     assert data.fingerprint() == plain.fingerprint(), "or runs with and without could not be compared"
     for part in data.parts.values():
-        assert any(any(example.sentence.around) for example in part)
-        assert max(len(side) for example in part for side in example.sentence.around) == 4
-    assert {example.sentence.around for part in plain.parts.values() for example in part} == {Context()}
+        assert any(any(example.sentence.context) for example in part)
+        assert max(len(side) for example in part for side in example.sentence.context) == 4
+    assert {example.sentence.context for part in plain.parts.values() for example in part} == {Context()}
     loaded = load_part(small_corpus, "dev", reader())[0]
-    assert [one.sentence.around for one in loaded] == [one.sentence.around for one in data.dev]
+    assert [one.sentence.context for one in loaded] == [one.sentence.context for one in data.dev]
 
 
 def test_data_without_neighbours_is_remarked_on(reader: Settings, small_corpus: Path) -> None:
@@ -70,20 +71,20 @@ def test_batches_are_what_the_model_reads_with_context(
     assert remarks, "some are in windows"
     (window,) = (one.sentence for one in examples if one.id == "news-train-002#1[16:21]")
     assert window.words == ("mouth", "on", "Tuesday", "morning", ".")
-    assert window.around == Context(("aground", "outside", "the", "harbour"), ("No", "one", "was", "hurt"))
+    assert window.context == Context(("aground", "outside", "the", "harbour"), ("No", "one", "was", "hurt"))
     model = with_memory(model, examples)
     assert isinstance(model.encoder, CachedEncoder)
     assert read_ahead(model, examples, lambda: False, lambda _: None)
     if cache == "memory":
         monkeypatch.setattr(model.encoder, "_compute", lambda *_: pytest.fail("all has been read already"))
     model.network.eval()
-    chosen = [index for index, one in enumerate(examples) if any(one.sentence.around)][:5]
+    chosen = [index for index, one in enumerate(examples) if any(one.sentence.context)][:5]
     sentences = [examples[index].sentence for index in chosen]
     found, _ = Batches(model, examples).make(chosen)
-    words, around = [one.words for one in sentences], [one.around for one in sentences]
-    wanted = model.inputs(words, around=around)
+    words, around = [one.words for one in sentences], [one.context for one in sentences]
+    wanted = make_inputs(model, words, context=around)
     monkeypatch.undo()
-    alone = model.inputs(words)
+    alone = make_inputs(model, words)
     assert found.vectors is not None
     assert wanted.vectors is not None
     torch.testing.assert_close(found.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
@@ -97,16 +98,17 @@ def test_tuned_encoder_learns_with_context(start: Start, reader: Settings, monke
     data, _ = start(config)
     model, _ = make_model(data, config, CPU)
     seen: list[Context] = []
-    learn = TunedEncoder.learn
+    encode = TunedEncoder.encode
 
-    def note(encoder: TunedEncoder, sentences: Sequence[Sequence[str]], around: Sequence[Context]) -> EncoderOutput:
-        seen.extend(around)
-        return learn(encoder, sentences, around)
+    def note(encoder: TunedEncoder, batch: EncoderInput, learning: bool) -> EncoderOutput:
+        assert learning
+        seen.extend(batch.context or ())
+        return encode(encoder, batch, learning)
 
-    monkeypatch.setattr(TunedEncoder, "learn", note)
+    monkeypatch.setattr(TunedEncoder, "encode", note)
     short = [one for one in data.train if sum(map(len, one.sentence.words)) <= 60][:4]
     Batches(model, short).make(range(4))
-    assert seen == [one.sentence.around for one in short]
+    assert seen == [one.sentence.context for one in short]
     assert any(map(any, seen))
 
 
@@ -132,5 +134,5 @@ def test_run_saves_a_model_that_scores_as_it_did(
     wanted = [[entity.score for entity in one.found.entities] for one in predictions]
     assert shown == [pytest.approx(some, abs=1e-5) for some in wanted]
     assert any(wanted)
-    alone = extractor.predict([replace(example.sentence, around=Context()) for example in data.dev])
+    alone = extractor.predict([replace(example.sentence, context=Context()) for example in data.dev])
     assert wanted != [[entity.score for entity in one.found.entities] for one in alone]

@@ -19,7 +19,7 @@ from relatum.training.corpus import TrainingData
 from relatum.training.divergence import BLOCK, LossWatch
 from relatum.training.folder import RunRecord
 from relatum.training.loop import train
-from relatum.training.parts import BatchUpdates
+from relatum.training.micro_batches import MicroBatchStep
 
 from .conftest import Silent
 
@@ -106,11 +106,11 @@ def test_batch_of_a_loss_that_is_not_a_number_is_saved(start: Start, tiny: Tiny,
 
 
 def test_exploded_loss_stops_the_run(start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def update(self: BatchUpdates, batch: list[int], step: int) -> torch.Tensor:
+    def update(self: MicroBatchStep, batch: list[int], step: int) -> torch.Tensor:
         del self, batch
         return torch.tensor([10.0 if step <= 2 * BLOCK else 1e6, 1.0])
 
-    monkeypatch.setattr(BatchUpdates, "update", update)
+    monkeypatch.setattr(MicroBatchStep, "update", update)
     data, record = start(tiny("training.steps=500", "training.evaluate_every=500"))
     with pytest.raises(RelatumError, match=rf"step {3 * BLOCK}: the loss has exploded"):
         train(data, record, tmp_path / "run", device=CPU, monitor=Silent())

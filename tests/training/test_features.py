@@ -3,15 +3,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from relatum.config import Config
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.cache import CachedEncoder
+from relatum.runtime.native.encoder import NativeEncoder
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData
@@ -20,6 +21,7 @@ from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
 from relatum.training.setup import make_model, with_absolute_paths
 
+from ..small_models import make_inputs
 from .conftest import Silent
 
 CPU = torch.device("cpu")
@@ -38,14 +40,14 @@ def test_encoder_reads_each_sentence_once(
     data, _ = start(config)
     stored, _ = make_model(data, config, CPU)
     assert stored.encoder is not None
-    encode = stored.encoder.encode
+    encode = NativeEncoder.encode
     read: list[tuple[str, ...]] = []
 
-    def note(sentences: Sequence[Sequence[str]], around: None) -> EncoderOutput:
-        read.extend(map(tuple, sentences))
-        return encode(sentences, around)
+    def note(encoder: NativeEncoder, batch: EncoderInput) -> EncoderOutput:
+        read.extend(map(tuple, batch.words))
+        return encode(encoder, batch)
 
-    monkeypatch.setattr(stored.encoder, "encode", note)
+    monkeypatch.setattr(NativeEncoder, "encode", note)
     model = with_memory(stored, data.train)
     short = [example for example in data.train if sum(map(len, example.sentence.words)) <= 60]
     assert len(short) > 5
@@ -54,7 +56,7 @@ def test_encoder_reads_each_sentence_once(
     assert said == [f"reading {len(short)} training sentences with {tiny_bert}"]
     assert isinstance(model.encoder, CachedEncoder)
     assert sorted(read) == sorted({example.sentence.words for example in short})
-    model.inputs([example.sentence.words for example in short[:4]])
+    make_inputs(model, [example.sentence.words for example in short[:4]])
     assert len(read) == len(set(read))
     assert model.network is stored.network
     assert not read_ahead(model, short, lambda: True, said.append)

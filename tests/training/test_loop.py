@@ -24,7 +24,7 @@ from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, score, train
-from relatum.training.parts import BatchUpdates
+from relatum.training.micro_batches import MicroBatchStep
 from relatum.training.run import Run
 from relatum.types import Annotation
 
@@ -159,15 +159,15 @@ def test_loss_that_is_shown_is_a_smoothed_mean_per_word(
     start: Start, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(loop, "_PATIENCE", -1.0)  # losses are read after every update
-    update, seen = BatchUpdates.update, list[tuple[int, float]]()
+    update, seen = MicroBatchStep.update, list[tuple[int, float]]()
 
-    def noted(self: BatchUpdates, batch: list[int], step: int) -> torch.Tensor:
+    def noted(self: MicroBatchStep, batch: list[int], step: int) -> torch.Tensor:
         result = update(self, batch, step)
         n_words = sum(self._lengths[index] for index in batch)
         seen.append((n_words, result[0].item() * (1 if kind == "sum" else n_words)))
         return result
 
-    monkeypatch.setattr(BatchUpdates, "update", noted)
+    monkeypatch.setattr(MicroBatchStep, "update", noted)
     monitor = Losses()
     run_once(start, tiny(f"training.loss={kind}"), tmp_path / "run", monitor)
     for number, shown in enumerate(monitor.losses, 1):

@@ -30,6 +30,7 @@ from relatum.training.optimisation import Optimiser
 from relatum.training.run import Run
 from relatum.training.setup import learned_parts, make_model
 
+from ..small_models import make_inputs
 from .conftest import Silent
 
 CPU = torch.device("cpu")
@@ -86,7 +87,7 @@ def model_files(path: Path) -> dict[str, bytes]:
 def logits(model: Any, sentences: list[tuple[str, ...]]) -> list[torch.Tensor]:
     model.network.eval()
     with torch.no_grad():
-        outputs = model.network(model.inputs(sentences))
+        outputs = model.network(make_inputs(model, sentences))
     return [outputs.entity_logits, outputs.relation_logits]
 
 

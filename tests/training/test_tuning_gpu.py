@@ -51,7 +51,7 @@ def losses(config: Config, device: str, n_steps: int = 4) -> tuple[list[float], 
     model = build_model(config, schema, encoder, None, "aeinorst").to(device)
     _, groups = learned_parts(model)
     optimiser = Optimiser(model.network.parameters(), config.training, groups)
-    batches = Batches(model, make_examples(), in_sizes=True)
+    batches = Batches(model, make_examples(), fixed_sizes=True)
     model.network.train()
     found = []
     for step in range(1, n_steps + 1):

@@ -18,29 +18,29 @@ from relatum.training import loop
 from relatum.training.corpus import load_training_data
 from relatum.training.folder import RunRecord
 from relatum.training.loop import TrainingStopped, train
+from relatum.training.micro_batches import MicroBatchStep
 from relatum.training.monitor import Monitors
-from relatum.training.parts import BatchUpdates
 
 CORPUS, OUT, *OVERRIDES = sys.argv[1:]
 NUMBER = int(os.environ["RANK"])
 
 
-class Failing(BatchUpdates):
+class Failing(MicroBatchStep):
     def update(self, batch: list[int], step: int) -> torch.Tensor:
         if step == 3 and NUMBER == 1:
             raise ValueError("this process fails")
         return super().update(batch, step)
 
 
-class Signalling(BatchUpdates):
+class Signalling(MicroBatchStep):
     def update(self, batch: list[int], step: int) -> torch.Tensor:
         if step == 6 and NUMBER == 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return super().update(batch, step)
 
 
-def run(name: str, *overrides: str, resume: bool = False, updates: type[BatchUpdates] = BatchUpdates) -> None:
-    vars(loop)["BatchUpdates"] = updates
+def run(name: str, *overrides: str, resume: bool = False, updates: type[MicroBatchStep] = MicroBatchStep) -> None:
+    vars(loop)["MicroBatchStep"] = updates
     config = load_config(None, [*OVERRIDES, *overrides])
     data = load_training_data(Path(CORPUS), config)
     record = RunRecord(config, CORPUS, None, None, "cpu", "", data.fingerprint())

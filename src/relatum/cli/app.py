@@ -38,7 +38,7 @@ from relatum.errors import NO_SPACE, RelatumError, explain_os_error, printable
 
 app = typer.Typer(
     name="relatum",
-    help="Entities and the relations between them, extracted jointly.",
+    help="Extract entities and the relations between them, jointly.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

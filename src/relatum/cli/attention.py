@@ -32,30 +32,36 @@ def attention(
     ] = None,
     model: ModelName = "news",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the figures of all heads as JSON, as described above.")
+        Path | None, typer.Option(metavar="FILE", help="Write the scores of all heads as JSON, as described above.")
     ] = None,
     bertviz: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the attention as JSON in the structure that bertviz's views take."),
+        typer.Option(metavar="FILE", help="Write the attention as JSON for bertviz."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page of heat maps that needs nothing else.")
+        Path | None, typer.Option(metavar="FILE", help="Write heat maps as a self-contained HTML page.")
     ] = None,
     show: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Of DATA, the sentences that --bertviz and --html have.")
+        int, typer.Option(min=1, metavar="N", help="The number of sentences of DATA in --bertviz and --html.")
     ] = 3,
-    best: Annotated[int, typer.Option(min=1, metavar="N", help="Of each kind, the best heads to print.")] = 5,
+    best: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="The number of best heads to print, for the network and for the encoder."
+        ),
+    ] = 5,
     device: Device = None,
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
 ) -> None:
-    """Measure which heads of attention agree with entities and relations, and export what they attend to.
+    """Measure how well attention heads agree with entities and relations, and export attention weights.
 
-    Three patterns are measured, of pairs of different words: both in the same entity; from the head of a relation to
-    its tail; and back. All pairs of a corpus are ranked by the weight of a head; its average precision stands beside
-    chance, the share of pairs that the pattern connects, and beside what the nearest words give. The encoder's heads
-    are those that the table reads. With DATA, --html and --bertviz are of the sentences with most relations.
+    Three patterns of word pairs are measured: both words in the same entity; from the head of a relation to its tail;
+    and from its tail to its head. All pairs of a corpus are ranked by the weight of a head, which gives the head's
+    average precision. Compare it with chance, the share of pairs that the pattern connects, and with "nearest words",
+    the average precision of a head that only knows the distance of words. The encoder's heads are those that the table
+    reads. With DATA, --html and --bertviz show the sentences with most relations.
 
     --out has {"model", "data", "part", "sentences", "pairs", "patterns": {NAME: {"connected", "chance", "nearness"}},
     "heads": [{"of": "network" or "encoder", "layer", "head", "average_precision": {NAME: …}}]}.

@@ -16,29 +16,29 @@ _TITLES = {"entities": "Entities", "relations": "RE", "relations_strict": "RE+"}
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The folder of a complete run, or of several.")],
-    b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Another, on the same data.")],
-    part: Annotated[Literal["test", "dev"], typer.Option(help="The part whose scores are compared.")] = "test",
+    a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The folder of a complete run, or of several runs.")],
+    b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Another folder, with runs on the same data.")],
+    part: Annotated[Literal["test", "dev"], typer.Option(help="The part to compare scores on.")] = "test",
     resamples: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Resamples and swaps of the sentences, for two single runs.")
+        int, typer.Option(min=1, metavar="N", help="Number of resamples and swaps of sentences, for two single runs.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of whatever is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the resamples and swaps.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as described above.")] = False,
 ) -> None:
     """Compare the F1 of two runs, or of two folders of several runs, with a paired test.
 
-    Two runs are compared sentence by sentence, by the predictions that each has stored at its end; nothing is computed
-    again. The interval of the difference is a paired bootstrap, and p a two-sided approximate randomisation. It tells
-    whether the two models differ on such sentences, not whether another seed would have given the same.
+    Two runs are compared sentence by sentence, by their stored predictions. The interval of the difference is a paired
+    bootstrap, and p a two-sided approximate randomisation. This tells you if the two models differ on such sentences,
+    not if other seeds would differ in the same way.
 
     The runs of two folders made by --runs or --folds are paired by seed and fold. p is two-sided, from all ways to
-    swap the two of a pair (drawn ones beyond 16 pairs). Where there are several folds, the differences of a fold are
-    averaged over its seeds first. Too few pairs for any p below 0.05 are said.
+    swap the two runs of a pair (beyond 16 pairs, from a random sample). With several folds, the differences of a fold
+    are first averaged over its seeds. If there are too few pairs for any p below 0.05, a message says so.
 
-    --json prints {"a", "b", "kind", "part", …}. For kind "sentences" there follow "sentences", "confidence",
-    "resamples", "seed", and for each task "micro" and "macro" as in relatum score --help. For kind "runs" there follow
-    "unit" ("run" or "fold", what is tested), "pairs", "unpaired", and for each task "micro" and "macro", each with "a"
-    and "b" ({"mean", "std", "n"}), "difference" (b minus a), its "std", "n", "p" and "smallest_p".
+    --json prints {"a", "b", "kind", "part", …}. Kind "sentences" adds "sentences", "confidence", "resamples", "seed",
+    and for each task "micro" and "macro" as in relatum score --help. Kind "runs" adds "unit" ("run" or "fold", what is
+    tested), "pairs", "unpaired", and for each task "micro" and "macro", each with "a" and "b" ({"mean", "std", "n"}),
+    "difference" (b minus a), its "std", "n", "p" and "smallest_p".
     """
     import json
 

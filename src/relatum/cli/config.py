@@ -24,12 +24,12 @@ app = typer.Typer(
 def show(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A TOML file of settings.")] = None,
     override: Override = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, keyed by dotted names.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="Only the values that differ from the defaults.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, keyed by dotted names.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Show only values that differ from the defaults.")] = False,
 ) -> None:
-    """Show every setting and where its value comes from.
+    """Show every setting and the origin of its value.
 
-    The answer is itself a TOML file that can be saved and edited. Values without an origin are the defaults.
+    The output is a TOML file that you can save and edit. Values without an origin are the defaults.
     """
     from relatum.cli.console import show, show_json
     from relatum.config import dump_config, list_keys, trace_config
@@ -56,9 +56,9 @@ def show(
 
 @app.command()
 def check(files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="TOML files of settings.")]) -> None:
-    """Check files of settings and the files they extend.
+    """Check settings files and the files they extend.
 
-    All problems are shown; the exit status is 1 where there are any.
+    All problems are shown. The exit status is 1 if there are any.
     """
     from relatum.cli.console import show
     from relatum.config import load_config

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from relatum import errors
-from relatum.types import Document
+from relatum.monitor import Monitor, T
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,16 +72,21 @@ def say(message: str) -> None:
 
 def warn_about(problems: Problems) -> None:
     """Print everything that was skipped, changed or left out."""
-    if problems.count:
-        for problem in problems.kept:
-            say(str(problem))
-        more = f" (the first {len(problems.kept):,} are shown)" if problems.count > len(problems.kept) else ""
-        say(f"skipped {problems.size()}{more}")
-    for line in problems.remark_lines():
+    for line in problems.lines():
         say(line)
 
 
-def watch(documents: Iterable[Document], name: str) -> Iterator[Document]:
+class CommandMonitor(Monitor):
+    """A monitor for commands that read documents: prints messages, and counts the documents on a terminal."""
+
+    def say(self, message: str) -> None:
+        say(message)
+
+    def watch(self, items: Iterable[T], name: str) -> Iterator[T]:
+        return watch(items, name)
+
+
+def watch(documents: Iterable[T], name: str) -> Iterator[T]:
     """Yield the documents, and count them on the terminal; silent if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield from documents

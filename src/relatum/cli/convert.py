@@ -42,32 +42,21 @@ def convert(
     override: Override = None,
 ) -> None:
     """Convert annotated data. Nothing is dropped without being counted; DST appears whole or not at all."""
-    from relatum.cli.console import printable, say, warn_about, watch
+    from relatum.cli.console import CommandMonitor, show
     from relatum.config import load_config
-    from relatum.data.conversion import convert as run
-    from relatum.data.conversion import target_format
-    from relatum.data.corpus import open_corpus
-    from relatum.data.fitting import Policy
-    from relatum.data.splitting import make_splitter
+    from relatum.data import conversion
 
-    named = {"data.on_error": on_error, "data.overlaps": overlaps, "data.crossing": crossing}
-    options = [f"{key}={value}" for key, value in named.items() if value is not None]
-    settings = load_config(config, [*(override or []), *options])
-    corpus = open_corpus(source, from_)
-    format = target_format(target, to, many=len(corpus.parts) > 1)
-    for name, reason in corpus.skipped:
-        say(f"skipped {name}: {reason}")
-    say(f"reading {source} as {corpus.format_names}, writing {target} as {format.name}")
-    result = run(
-        corpus,
+    result = conversion.convert(
+        source,
         target,
-        format,
-        make_splitter(settings.text.words, settings.text.sentences),
-        Policy(settings.data.overlaps, settings.data.crossing, settings.data.inside_words),
-        settings.data.on_error,
-        watch,
+        from_format=from_,
+        to_format=to,
+        on_error=on_error,
+        overlaps=overlaps,
+        crossing=crossing,
+        config=load_config(config, override or []),
+        monitor=CommandMonitor(),
     )
-    warn_about(result.problems)
     for name, count in result.documents.items():
-        print(printable(f"{name}: {count} documents"))
-    print(printable("wrote " + ", ".join(map(str, result.written))))
+        show(f"{name}: {count} documents")
+    show("wrote " + ", ".join(map(str, result.written)))

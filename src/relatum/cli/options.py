@@ -9,18 +9,18 @@ import typer
 
 Precision = Annotated[
     Literal["fp32", "bf16"],
-    typer.Option(help="The numbers to compute with; bf16 is faster where the device has instructions for it."),
+    typer.Option(help="Precision; bf16 is faster if the device has instructions for it."),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Sentences read at once; as the model says if not given.")
+    int | None, typer.Option(min=1, metavar="N", help="Sentences per batch. Default: the model's setting.")
 ]
 MaxCells = Annotated[
     int | None,
     typer.Option(
         min=1,
         metavar="N",
-        help="The most table cells in a batch, which memory grows with; a sentence that has more is read in windows. "
-        "As the model says if not given.",
+        help="The most table cells in a batch; lower it to save memory. A sentence with more cells is read in windows. "
+        "Default: the model's setting.",
     ),
 ]
 Others = Annotated[
@@ -28,22 +28,20 @@ Others = Annotated[
     typer.Option(
         "--with",
         metavar="MODEL",
-        help="Another model of the same labels, to read with as one: the mean of their probabilities; may be repeated.",
+        help="Another model with the same labels, for an ensemble that averages probabilities; may be repeated.",
     ),
 ]
-DataFormat = Annotated[
-    str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA; guessed if not given.")
-]
+DataFormat = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA. Default: guessed.")]
 Splitting = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="text.KEY=VALUE",
-        help="Split texts otherwise than the model says: text.words or text.sentences, such as "
+        help="Split texts in another way than the model: text.words or text.sentences, such as "
         "text.words=my_module:my_function; may be repeated.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="As --set training.seed=N.")]
+Seed = Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed; the same as --set training.seed=N.")]
 
 
 def read_splitting(

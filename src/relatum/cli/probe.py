@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def probe(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text to read; without it and --input, standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="The text to read. Default: --input, or else standard input.")
     ] = None,
     model: ModelName = "news",
     input: Annotated[
@@ -33,23 +33,26 @@ def probe(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Annotated data instead: the scores of each layer, and what each changes."),
+        typer.Option(
+            metavar="DATA", help="Annotated data instead of a text: show the scores and changes of each layer."
+        ),
     ] = None,
-    part: Annotated[str, typer.Option(metavar="NAME", help="With --data, the part of a folder.")] = "dev",
+    part: Annotated[str, typer.Option(metavar="NAME", help="The part of a folder, with --data.")] = "dev",
     from_: DataFormat = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON alone, as described above.")] = False,
     tables: Annotated[
-        bool, typer.Option("--tables", help="Let the JSON of a text hold the tables: cells and attention.")
+        bool, typer.Option("--tables", help="Add tables to the JSON of a text: cells and attention.")
     ] = False,
     device: Device = None,
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
 ) -> None:
-    """Show what every layer of a model says of a text, and what it changes; or how well each does on annotated data.
+    """Show the predictions of every layer for a text, or the scores of every layer on annotated data.
 
-    The trained scorers read the sequence and the table of each layer; the last layer says what relatum extract says. In
-    the tables, + is what a layer says and the one before it does not, − the other way round.
+    The trained scorers read the sequence and the table of each layer; the last layer predicts the same as relatum
+    extract. In the tables, + marks predictions that are new in a layer, and − predictions of the layer before that are
+    gone.
 
     --json of texts is {"model", "texts": [{"id", "text", "sentences": [S]}]}; S has "words", "windows", "layers" with
     "entities", "relations", "words", "gained" and "lost", and with --tables "cells", "no_relation" and "attention".

@@ -24,85 +24,86 @@ Form = Literal["table", "markdown", "csv", "json"]
 def reproduce(
     tables: Annotated[
         list[int] | None,
-        typer.Argument(metavar="TABLE...", help="The numbers of one or more tables: 1, 2, 3, 4, 5, 8, 9."),
+        typer.Argument(metavar="TABLE...", help="The tables to make: one or more of 1, 2, 3, 4, 5, 8, 9."),
     ] = None,
     corpus: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME|PATH",
-            help="ace04, ace05, conll04, ade, scierc, or annotated data; conll04 if not given, in Table 1 all it has.",
+            help="ace04, ace05, conll04, ade, scierc, or annotated data. Default: conll04; in Table 1, all corpora.",
         ),
     ] = None,
     encoder: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="The encoder; the one that comes along if not given. In Table 2, its rows."),
+        typer.Option(
+            metavar="NAME", help="The encoder. Default: the one that comes with relatum. In Table 2, selects rows."
+        ),
     ] = None,
     row: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Only this row, by the key that --dry-run shows, of the tables that have it."),
+        typer.Option(metavar="KEY", help="Only the row with this key (see --dry-run), in tables that have it."),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each row, with the seed and those after.")] = 5,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs per row, with consecutive seeds.")] = 5,
     folds: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the first N folds of corpora that have folds.")
+        int | None, typer.Option(min=1, metavar="N", help="Use only the first N folds, for corpora with folds.")
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
             metavar="DIR|NAME=PATH",
-            help="A folder with corpora by name ($RELATUM_DATA if not given), or where one corpus is; may be repeated.",
+            help="A folder with corpora by name (default: $RELATUM_DATA), or the path of one corpus; may be repeated.",
         ),
     ] = None,
     lists: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=PATH",
-            help="Lists of the documents in each part of a corpus, or of each fold; lists or folds.json in its folder "
-            "if not given.",
+            help="Lists of the documents in each part or fold of a corpus. Default: lists or folds.json in its folder.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of tables and runs; the same one goes on.")] = (
-        Path("reproduction")
-    ),
-    dev: Annotated[bool, typer.Option("--dev", help="Score on dev alone; test is not read.")] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder of tables and runs; name it again to continue.")
+    ] = (Path("reproduction")),
+    dev: Annotated[bool, typer.Option("--dev", help="Score on dev only; test is not read.")] = False,
     steps: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Updates, with a warm-up in proportion and 20 evaluations; 20,000 otherwise."
+            min=1,
+            metavar="N",
+            help="Number of updates, with a proportional warm-up and 20 evaluations. Default: 20,000.",
         ),
     ] = None,
     override: Override = None,
     seed: Seed = None,
     jobs: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|auto", help="Runs at once, of all rows and tables; auto, the default, takes as many as fit."
-        ),
+        typer.Option(metavar="N|auto", help="Parallel runs, over all rows and tables. Default: auto, as many as fit."),
     ] = None,
     device: Device = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List rows, runs and commands, and run nothing.")] = False,
-    as_is: Annotated[
-        bool, typer.Option("--as-is", help="Run nothing, and make the tables of the runs that are complete.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List rows, runs and commands without running them.")
     ] = False,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Make tables of the complete runs, without new runs.")] = False,
     format: Annotated[
-        Form, typer.Option(help="How tables are printed; several are a list in JSON, and have one head in CSV.")
+        Form, typer.Option(help="Output format. Several tables are a list in JSON, and share a header in CSV.")
     ] = "table",
     render: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Print the table of a JSON file made before, and run nothing; repeatable."),
+        typer.Option(metavar="FILE", help="Print the table of an existing JSON file, without runs; may be repeated."),
     ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(metavar="PAGE", help="Make every table anew between the marks of a page of Markdown."),
+        typer.Option(metavar="PAGE", help="Update every table between marks in a Markdown page."),
     ] = None,
 ) -> None:
-    """Make tables of the paper again: each row is trained by its file of settings and stands beside what is published.
+    """Re-run tables of the paper: train each row by its settings file, and show it beside the published numbers.
 
-    DIR gets each table as JSON, Markdown and CSV, anew after every run, and the runs of each row in DIR/runs. Runs are
-    known by a hash of their settings and data: what is there is never made twice, whichever table it was made for, and
-    the same command goes on after Ctrl-C or a crash. Where a row fails the others go on, and the exit status is 1.
-    ACE04 and ACE05 are licensed: their rows are run when --data says where they are.
+    DIR gets each table as JSON, Markdown and CSV, updated after every run, and the runs of each row in DIR/runs. Runs
+    are identified by a hash of their settings and data, so no run is made twice, and tables share runs. Repeat the
+    command to continue after Ctrl-C or a crash. If a row fails, the others continue, and the exit status is 1. ACE04
+    and ACE05 are licensed: give their paths with --data.
     """
-    from relatum.cli.console import printable, say
+    from relatum.cli.console import say
 
     if into is not None:
         _fill(into)
@@ -115,28 +116,15 @@ def reproduce(
 
     from relatum.cli.runs import read_jobs
     from relatum.cli.runs_screen import RunsScreen
-    from relatum.lab.tables.corpora import Places
+    from relatum.lab.tables.corpora import CorpusPaths
     from relatum.lab.tables.making import make_tables
-    from relatum.lab.tables.selection import Request, share_rows
+    from relatum.lab.tables.selection import Request
 
     settings = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
-    request = Request(
-        tables[0],
-        tuple(corpus or ()),
-        tuple(encoder or ()),
-        tuple(row or ()),
-        runs,
-        folds,
-        not dev,
-        steps,
-        tuple(settings),
-        Places.parse(data or (), lists=lists or ()),
-        dry_run,
-    )
-    requests = share_rows([replace(request, table=number) for number in dict.fromkeys(tables)])
-    for number in dict.fromkeys(tables):
-        if not any(one.table == number for one in requests):
-            say(f"Table {number} has no such row, and is left out")
+    corpora, encoders, rows = (tuple(names or ()) for names in (corpus, encoder, row))
+    paths = CorpusPaths.parse(data or (), lists=lists or ())
+    request = Request(tables[0], corpora, encoders, rows, runs, folds, not dev, steps, tuple(settings), paths, dry_run)
+    requests = _share_rows(request, list(dict.fromkeys(tables)))
     if dry_run:
         _list(requests, out)
         return
@@ -156,8 +144,26 @@ def reproduce(
     if made[0].stopped:
         say("stopped; the states of all runs are saved. To go on, give the same command again")
         raise typer.Exit(130)
-    rows = [row for one in made for row in one.record["rows"] if row["status"] == "failed"]
-    # A row that several tables have fails in all of them, and is named once.
+    _exit_if_failed([one.record for one in made], out)
+
+
+def _share_rows(request: Request, tables: Sequence[int]) -> list[Request]:
+    """Return the request for each table that has a row of it, and name the tables that have none."""
+    from relatum.cli.console import say
+    from relatum.lab.tables.selection import share_rows
+
+    requests = share_rows([replace(request, table=number) for number in tables])
+    for number in tables:
+        if not any(one.table == number for one in requests):
+            say(f"Table {number} has no such row, and is left out")
+    return list(requests)
+
+
+def _exit_if_failed(records: Sequence[Mapping[str, Any]], out: Path) -> None:
+    """Name the rows that failed, each once even if several tables have it, and end the command with status 1."""
+    from relatum.cli.console import printable, say
+
+    rows = [row for record in records for row in record["rows"] if row["status"] == "failed"]
     failed = {(row["key"], row["message"]): out / "runs" / row["folder"] for row in rows}
     for (key, message), logs in failed.items():
         say(printable(f"{key} failed: {message}\nall that its runs said: {logs}/*/output.txt"))
@@ -176,13 +182,13 @@ def _list(requests: Sequence[Request], out: Path) -> None:
     for request, rows in zip(requests, plans, strict=True):
         if len(requests) > 1:
             print(printable(f"Table {request.table}. {find_table(request.table).title}"))
-        for chosen, planned in rows:
-            if chosen.row.configs is None:
+        for selected, planned in rows:
+            if selected.row.configs is None:
                 continue
-            title = f"{chosen.row.section}, {chosen.row.label}" if chosen.row.section else chosen.row.label
-            print(printable(f"{chosen.row.key}: {title}"))
+            title = f"{selected.row.section}, {selected.row.label}" if selected.row.section else selected.row.label
+            print(printable(f"{selected.row.key}: {title}"))
             if planned is None:
-                print(printable(f"  needs {chosen.needs}"))
+                print(printable(f"  needs {selected.needs}"))
             else:
                 n, wanted = len(planned.complete), len(planned.wanted)
                 print(printable(f"  {n} of {wanted} runs are complete\n  {planned.command()}"))
@@ -192,7 +198,7 @@ def _list(requests: Sequence[Request], out: Path) -> None:
         n, wanted = sum(len(row.complete) for row in distinct), sum(len(row.wanted) for row in distinct)
         print(f"In all {len(every)} rows, {len(distinct)} of them distinct: {n} of {wanted} runs are complete")
     missing = find_missing_words(requests[0])
-    if missing is not None and any(chosen.row.configs is not None for rows in plans for chosen, _ in rows):
+    if missing is not None and any(selected.row.configs is not None for rows in plans for selected, _ in rows):
         print(printable(f"The commands need word vectors: {missing}"))
     if not requests[0].with_test:
         print("The commands score test as well; with --dev, relatum reproduce does not read it.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,9 +11,11 @@ from relatum.cli.config import ConfigFile, Override
 from relatum.cli.errors import Errors, Report, Train, Worst
 
 if TYPE_CHECKING:
-    from relatum.data.problems import Problems
-    from relatum.evaluation.pairing import Pairs
-    from relatum.types import Document
+    from collections.abc import Sequence
+
+    from relatum.config.sections import TextConfig
+    from relatum.evaluation.scoring import FileScores
+    from relatum.lab.errors.analysis import ErrorAnalysis
 
 
 def score(
@@ -78,103 +80,76 @@ def score(
     """
     import json
 
-    from relatum.cli.console import printable, say
-    from relatum.cli.errors import ErrorReader, wants_errors, write_report
+    from relatum.cli.console import CommandMonitor
+    from relatum.cli.errors import ErrorReader, find_training, wants_errors, write_report
     from relatum.config import load_config
-    from relatum.data.splitting import make_splitter
-    from relatum.evaluation.report import make_report
-    from relatum.lab.errors.analysis import analyse
-    from relatum.schema import Schema
+    from relatum.evaluation import scoring
 
     with_errors = wants_errors(errors, worst, train)
     if page is not None and other is not None:
         raise typer.BadParameter("--report is of one system; give PREDICTED alone")
-    whole_config = load_config(config, override or [])
-    settings = whole_config.evaluation
-    given_spans = gold_entities or settings.entities == "gold"
-    labels = Schema.load(schema) if schema else None
-    paths = [predicted] if other is None else [predicted, other]
-    reader = ErrorReader(gold, None, train, from_, whole_config.text) if with_errors else None
-    systems = _read_pairs(gold, paths, from_, predicted_from or from_, with_errors or page is not None)
-    if given_spans:
-        _demand_gold_spans(dict(zip(paths, systems, strict=True)))
-    annotations = [[(own.annotation, its.annotation) for own, its in pairs.documents] for pairs in systems]
-    report = make_report(annotations, labels, macro_over or settings.macro_over, bootstrap, seed)
-    for path, system in zip(paths, report.systems, strict=True):
-        unknown = [label for label in system.scores.relations.types if labels and label not in labels.relation_names]
-        if unknown:
-            say(f"{schema} lacks relation types of {gold} and {path}, taken as directed: {', '.join(unknown)}")
-    analyses = [reader.analyse(pairs.documents, labels) for pairs in systems] if reader else []
+    settings = load_config(config, override or [])
+    reader = ErrorReader(find_training(gold, None, train, from_), settings.text) if with_errors else None
+    scored = scoring.score(
+        gold,
+        predicted,
+        other,
+        format=from_,
+        predicted_format=predicted_from,
+        schema=schema,
+        macro_over=macro_over or settings.evaluation.macro_over,
+        gold_entities=gold_entities or settings.evaluation.entities == "gold",
+        bootstrap=bootstrap,
+        seed=seed,
+        keep_words=with_errors or page is not None,
+        monitor=CommandMonitor(),
+    )
+    analyses = [reader.analyse(pairs.documents, scored.schema) for pairs in scored.pairs] if reader else []
     if page is not None:
-        splitter = make_splitter(whole_config.text.words, whole_config.text.sentences)
-        whole = analyses[0] if analyses else analyse(systems[0].documents, labels, None, splitter)
+        whole = analyses[0] if analyses else _analyse(scored, settings.text)
         title = f"Errors of {predicted} against {gold}"
-        write_report(page, whole, report.systems[0].scores, title, given_spans=given_spans)
+        write_report(page, whole, scored.scores, title, given_spans=scored.gold_entities)
     if as_json:
-        record = report.to_dict()
-        for own, analysis in zip([record] if other is None else [record["a"], record["b"]], analyses, strict=False):
-            own["errors"] = analysis.to_dict(worst or 0)
-        print(json.dumps(record, indent=2))
+        print(json.dumps(_to_dict(scored, analyses, worst or 0), indent=2))
         return
-
-    from relatum.cli.console import results
-    from relatum.cli.score_tables import show_comparison, show_scores
-
-    console = results()
-
-    for number, (path, pairs, system) in enumerate(zip(paths, systems, report.systems, strict=True)):
-        print(printable(f"{path}: {len(pairs.documents):,} documents, matched with those of {gold} by {pairs.by}"))
-        show_scores(console, system.scores, system.intervals, given_spans)
+    paths = [predicted] if other is None else [predicted, other]
+    for number, path in enumerate(paths):
+        _show_system(scored, number, path, gold)
         if reader:
             reader.show(analyses[number], worst)
-    if report.comparison:
-        show_comparison(console, report.comparison, printable(str(predicted)), printable(str(other)), given_spans)
+    _show_comparison(scored, paths)
 
 
-def _read_pairs(
-    gold: Path, paths: list[Path], gold_format: str | None, format: str | None, keep_words: bool
-) -> list[Pairs]:
-    from relatum.cli.console import warn_about
-    from relatum.data.problems import Problems
-    from relatum.evaluation.pairing import pair_documents
+def _analyse(scored: FileScores, text: TextConfig) -> ErrorAnalysis:
+    """Analyse the errors of the first system without regard to training data."""
+    from relatum.data.splitting import make_splitter
+    from relatum.lab.errors.analysis import analyse
 
-    problems = Problems()
-    gold_documents = _read(gold, gold_format, problems, keep_words)
-    predicted = [_read(path, format, problems) for path in paths]
-    problems.raise_if_any("Mend these records first: leaving them out would change the scores.")
-    warn_about(problems)
-    return [
-        pair_documents(gold_documents, documents, str(gold), str(path))
-        for path, documents in zip(paths, predicted, strict=True)
-    ]
+    return analyse(scored.pairs[0].documents, scored.schema, None, make_splitter(text.words, text.sentences))
 
 
-def _read(path: Path, format_name: str | None, problems: Problems, keep_words: bool = False) -> list[Document]:
-    from relatum.cli.console import say, watch
-    from relatum.data.corpus import open_corpus
-    from relatum.errors import RelatumError
-    from relatum.types import Document
-
-    corpus = open_corpus(path, format_name)
-    for name, reason in corpus.skipped:
-        say(f"skipped {name}: {reason}")
-    # Scores need no words, and words take most of the memory.
-    documents = [
-        document if keep_words else Document(document.id, document.text, document.annotation)
-        for part in corpus.parts
-        for document in watch(part.read(problems), part.name)
-    ]
-    if not documents and not problems.count:
-        raise RelatumError(f"{path}: there are no documents in it; give a file that has some")
-    return documents
+def _to_dict(scored: FileScores, analyses: Sequence[ErrorAnalysis], n_worst: int) -> dict[str, Any]:
+    """Return the scores as JSON, each system with its errors if they were analysed."""
+    record = scored.to_dict()
+    systems = [record] if scored.comparison is None else [record["a"], record["b"]]
+    for system, analysis in zip(systems, analyses, strict=False):
+        system["errors"] = analysis.to_dict(n_worst)
+    return record
 
 
-def _demand_gold_spans(systems: dict[Path, Pairs]) -> None:
-    from relatum.data.problems import Problems
-    from relatum.evaluation.matching import GOLD_SPANS_CURE, check_gold_spans
+def _show_system(scored: FileScores, number: int, path: Path, gold: Path) -> None:
+    from relatum.cli.console import results, show
+    from relatum.cli.score_tables import show_scores
 
-    problems = Problems()
-    for path, pairs in systems.items():
-        for own, its in pairs.documents:
-            check_gold_spans(own.annotation, its.annotation, problems, str(path), document=its.id)
-    problems.raise_if_any(GOLD_SPANS_CURE)
+    pairs, system = scored.pairs[number], scored.systems[number]
+    show(f"{path}: {len(pairs.documents):,} documents, matched with those of {gold} by {pairs.by}")
+    show_scores(results(), system.scores, system.intervals, scored.gold_entities)
+
+
+def _show_comparison(scored: FileScores, paths: Sequence[Path]) -> None:
+    from relatum.cli.console import printable, results
+    from relatum.cli.score_tables import show_comparison
+
+    if scored.comparison is not None:
+        names = [printable(str(path)) for path in paths]
+        show_comparison(results(), scored.comparison, names[0], names[1], scored.gold_entities)

@@ -19,54 +19,59 @@ def serve(
         typer.Option(
             "--model",
             metavar="[NAME=]NAME_OR_PATH",
-            help="A model that comes with relatum, or the folder of one; may be repeated, and the first one is the "
-            "default. All that come with relatum if not given.",
+            help="A model that comes with relatum, or the folder of a model; may be repeated, and the first is the "
+            "default model. Without it, all models that come with relatum are served.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="0 is any free one.")] = 8765,
+    host: Annotated[str, typer.Option(metavar="HOST", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="The port to listen on; 0 is any free port.")
+    ] = 8765,
     token: Annotated[
         str | None,
         typer.Option(
             metavar="TOKEN",
             envvar="RELATUM_TOKEN",
             show_envvar=True,
-            help="What requests must carry as a bearer token. Others on the machine may see options; not so the "
-            "environment.",
+            help="The bearer token that requests need. Prefer the environment variable: others on the machine may see "
+            "options.",
         ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where the models run.")] = "auto",
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="The device for the models.")] = "auto",
     precision: Precision = "fp32",
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Sentences read at once; as suits the device if not given."),
+        typer.Option(min=1, metavar="N", help="Sentences per batch. Default: depends on the device."),
     ] = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
     readers: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Batches read at once; as suits the device if not given."),
+        typer.Option(min=1, metavar="N", help="Batches read in parallel. Default: depends on the device."),
     ] = None,
-    max_bytes: Annotated[int, typer.Option(min=1, metavar="N", help="The most bytes of a request.")] = 262_144,
-    max_sentences: Annotated[int, typer.Option(min=1, metavar="N", help="The most sentences of a request.")] = 1000,
-    max_seconds: Annotated[float, typer.Option(min=0.001, metavar="N", help="The most time for a request.")] = 30.0,
+    max_bytes: Annotated[int, typer.Option(min=1, metavar="N", help="The most bytes in a request.")] = 262_144,
+    max_sentences: Annotated[int, typer.Option(min=1, metavar="N", help="The most sentences in a request.")] = 1000,
+    max_seconds: Annotated[float, typer.Option(min=0.001, metavar="N", help="The most seconds for a request.")] = 30.0,
     max_waiting: Annotated[
-        int, typer.Option(min=1, metavar="N", help="The most sentences that wait for a model; more are refused.")
+        int, typer.Option(min=1, metavar="N", help="The most sentences waiting for a model; further ones are refused.")
     ] = 4000,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Let pages from there, such as https://example.org, ask; may be repeated."),
+        typer.Option(
+            metavar="ORIGIN",
+            help="Allow requests from pages of this origin, such as https://example.org; may be repeated.",
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Answer also where it is called by this name; may be repeated."),
+        typer.Option(metavar="NAME", help="Also answer to this host name; may be repeated."),
     ] = None,
 ) -> None:
-    """Serve a page to try models out in a browser, and an HTTP interface.
+    """Serve a page to try models in a browser, and an HTTP interface.
 
-    It listens on this machine only, unless --host says otherwise. Texts are neither stored nor logged. Ctrl-C stops it
-    when the requests that it has accepted are answered; a second one stops it at once.
+    Only this machine can reach the server, unless you set --host. Texts are neither stored nor logged. Ctrl-C answers
+    all accepted requests and then stops; a second Ctrl-C stops at once.
     """
     from relatum.cli.console import say
     from relatum.errors import MissingExtraError, RelatumError
@@ -91,7 +96,8 @@ def serve(
         hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
         if token is None and not is_local(listener):
             say(f"anybody who reaches {address_of(listener)} can use the models; set RELATUM_TOKEN to ask for a token")
-        from relatum.extractor.extractor import Extractor, shipped_models
+        from relatum.extractor.extractor import Extractor
+        from relatum.extractor.finding import shipped_models
         from relatum.web.app import make_app
         from relatum.web.served import ServedModel
 

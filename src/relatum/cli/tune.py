@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 def tune(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A folder with train and dev (or valid), or a file, as for train.")
+        Path,
+        typer.Argument(metavar="DATA", help="A folder with train and dev (or valid), or a file, as for relatum train."),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder of the search; the same one again goes on with it.")
-    ],
-    trials: Annotated[int, typer.Option(min=1, metavar="N", help="How many settings are tried in all.")] = 20,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the search; name it again to continue.")],
+    trials: Annotated[int, typer.Option(min=1, metavar="N", help="Number of trials in all.")] = 20,
     timeout: Annotated[
-        float | None, typer.Option(min=0.0, metavar="MIN", help="Begin nothing new after so many minutes.")
+        float | None, typer.Option(min=0.0, metavar="MIN", help="Begin no trial after so many minutes.")
     ] = None,
     config: ConfigFile = None,
     override: Override = None,
@@ -38,9 +37,10 @@ def tune(
 ) -> None:
     """Search for better settings by their scores on dev; test is not read.
 
-    Each trial is a run with other values for a few keys, which are said at the start; those given by --set are left as
-    they are. The first trial has the settings that train would have, and poor trials are ended early. DIR/best.toml has
-    the best settings so far, for train --config. Ctrl-C or a crash loses the trial under way: the same command goes on.
+    Each trial is a run with other values for a few keys, which are printed at the start; keys given by --set keep their
+    values. The first trial has the settings that relatum train would have, and poor trials end early. DIR/best.toml has
+    the best settings so far, for train --config. After Ctrl-C or a crash, repeat the command: only the current trial is
+    lost.
     """
     from relatum.cli.console import printable, results, say
     from relatum.cli.monitor import TerminalMonitor

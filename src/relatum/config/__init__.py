@@ -5,9 +5,8 @@
 
 from relatum.config.keys import Key, list_keys
 from relatum.config.loading import (
-    EARLIER,
-    RETIRED,
     OwnFunctionError,
+    change_section,
     load_config,
     load_record,
     trace_config,
@@ -33,8 +32,6 @@ from relatum.config.sources import Setting
 from relatum.config.toml import dump_config
 
 __all__ = [
-    "EARLIER",
-    "RETIRED",
     "CharactersConfig",
     "Config",
     "DataConfig",
@@ -52,6 +49,7 @@ __all__ = [
     "TextConfig",
     "TrainingConfig",
     "WordsConfig",
+    "change_section",
     "dump_config",
     "list_keys",
     "load_config",

@@ -13,13 +13,13 @@ from pydantic_core import ErrorDetails
 from relatum.config.conditions import find_idle
 from relatum.config.keys import expected, fields
 from relatum.config.sections import Config, Section
-from relatum.config.sources import DIRECTIVES, Files, Setting, Source
+from relatum.config.sources import DIRECTIVES, Files, Setting, SettingsSource
 from relatum.config.toml import show
 from relatum.errors import ConfigError, Problem
 
 S = TypeVar("S", bound=Section)
 
-RETIRED: Mapping[str, Mapping[str, Any]] = {
+_RETIRED: Mapping[str, Mapping[str, Any]] = {
     "encoder": {"attention_scale": "linear", "masking": 0.0, "masked_readings": 4},
     "training": {
         "consistency": 0.0,
@@ -30,12 +30,16 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {
         "swapped_share": 0.5,
     },
 }
-"""Settings that relatum no longer has, by section, with the values by which they did nothing."""
+"""Settings that were removed, by section, with the values by which they did nothing.
 
+Models of format 2 and the files in `results` may still have them.
+"""
 
-EARLIER: Mapping[str, Mapping[str, Any]] = {"model": {"initialisation": "torch"}, "tagging": {"conflicts": "first"}}
-"""Settings that earlier versions did not have, by section, with the values by which those versions worked, where these
-are not the defaults."""
+_EARLIER: Mapping[str, Mapping[str, Any]] = {"model": {"initialisation": "torch"}, "tagging": {"conflicts": "first"}}
+"""Settings that were added later, by section, with the values that were in force before and are not the defaults.
+
+The shipped model `news` and most files in `results` lack them.
+"""
 
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
@@ -61,16 +65,17 @@ class OwnFunctionError(ConfigError):
 def load_record(record: Mapping[str, Any], functions: Collection[str] = ()) -> Config:
     """Load a config from a record made by `Config.to_dict`; keys that the record lacks get their defaults.
 
-    The record may be of an earlier version: settings that did nothing and are gone are passed over, and settings that
-    the earlier version did not have yet get the values by which it worked. The record may also come from a stranger, so
-    that no function it names is ever imported: it may name built-in rules, and beside them only the `functions` that
-    the user named in this process.
+    The record may have been made before settings were removed or added: removed settings are ignored if they did
+    nothing, and added settings get the values that were in force before.
+
+    The record may also come from a stranger, so that no function it names is ever imported: it may name built-in rules,
+    and beside them only the `functions` that the user named in this process.
     """
     known = dict(record)
-    for section, gone in RETIRED.items():
+    for section, gone in _RETIRED.items():
         if isinstance(settings := known.get(section), Mapping):
             known[section] = {key: value for key, value in settings.items() if key not in gone or value != gone[key]}
-    for section, before in EARLIER.items():
+    for section, before in _EARLIER.items():
         if isinstance(settings := known.get(section), Mapping):
             known[section] = {**before, **settings}
     try:
@@ -98,6 +103,21 @@ def load(model: type[S], path: Path | None, overrides: Sequence[str]) -> tuple[S
     return config, settings
 
 
+def change_section(section: S, **changes: object) -> S:
+    """Return a section with some keys changed; None leaves a key as it is.
+
+    Raises `ConfigError` with every value that a key cannot have.
+    """
+    given = {key: value for key, value in changes.items() if value is not None}
+    try:
+        return type(section).model_validate({**section.to_dict(), **given})
+    except ValidationError as error:
+        known = fields(type(section))
+        keys = [str(detail["loc"][0]) for detail in error.errors()]
+        problems = [Problem(key, show(given[key]), expected(known[key])) for key in keys]
+        raise ConfigError("\n".join(map(str, problems))) from None
+
+
 def without_idle(path: Path | None, own: Sequence[str], shared: Sequence[str]) -> list[str]:
     """Leave out the shared overrides that do nothing beside a file and its own overrides.
 
@@ -115,11 +135,11 @@ def _read(
     problems: list[Problem] = []
     settings = {} if path is None else Files(model, problems).read(path)
     for override in overrides:
-        _apply(override, settings, Source(model, problems))
+        _apply(override, settings, SettingsSource(model, problems))
     return _validate(model, settings, problems), settings, problems
 
 
-def _apply(override: str, settings: dict[str, Setting], source: Source) -> None:
+def _apply(override: str, settings: dict[str, Setting], source: SettingsSource) -> None:
     """Set or unset one key."""
     left, sign, text = (part.strip() for part in override.partition("="))
     parts = [part.strip() for part in left.split(".")]

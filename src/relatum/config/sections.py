@@ -64,10 +64,13 @@ class TextConfig(Section):
     """Splitting of raw text into sentences and words."""
 
     words: Literal["rules", "whitespace"] | FunctionName = Field(
-        default="rules", description="What splits a sentence into words; a function of your own is named by its module."
+        default="rules",
+        description="The rule that splits a sentence into words, or a function of your own, named with its module.",
     )
     sentences: Literal["rules", "lines", "none"] | FunctionName = Field(
-        default="rules", description='What splits a text into sentences; "none" takes each text as one sentence.'
+        default="rules",
+        description='The rule that splits a text into sentences, or a function of your own; "none" reads each text as '
+        "one sentence.",
     )
 
     def functions(self) -> dict[str, str]:
@@ -80,23 +83,22 @@ class DataConfig(Section):
 
     overlaps: Literal["fail", "drop", "keep-longest"] | None = Field(
         default=None,
-        description="Nested, overlapping and discontinuous entities; if unset, they are kept where the target can hold "
-        "them and are an error where it cannot.",
+        description="Nested, overlapping and discontinuous entities. If unset, they are kept if the target can hold "
+        "them, and else an error.",
     )
     crossing: Literal["fail", "drop", "join"] = Field(
         default="fail",
-        description="Relations between two sentences, where the target holds single sentences: an error, left out, or "
-        "their sentences are joined.",
+        description="Relations between two sentences, if the target holds single sentences: make them an error, leave "
+        "them out, or join the sentences.",
     )
     inside_words: Literal["cut", "fail"] = Field(
         default="cut",
-        description="Annotations that begin or end inside a word: the word is cut there, in dev and test as well, or "
-        "it is an error.",
+        description="Annotations that begin or end inside a word: cut the word, also in dev and test, or fail.",
     )
     on_error: Literal["fail", "skip"] = Field(
         default="fail",
-        description="Bad records: stop before anything is written, or leave them out and count them. Dev and test keep "
-        "the records that hold more than a model can express, and count that as missed.",
+        description="Bad records: stop before anything is written, or skip and count them. Dev and test keep records "
+        "that a model cannot fully represent, and count the rest as missed.",
     )
 
 
@@ -112,10 +114,10 @@ class TaggingConfig(Section):
         description="The cells that carry a relation: all words of both entities, or only the last word of each.",
     )
     directed: bool = Field(
-        default=True, description="Whether a relation has one tag for each direction, or a single one for both."
+        default=True, description="Use a tag for each direction of a relation; if false, one tag for both."
     )
     conflicts: Literal["last", "first"] = Field(
-        default="last", description="The relation that is written where two want the same cells of the table."
+        default="last", description="The relation that is written if two need the same cells of the table."
     )
 
 
@@ -132,67 +134,64 @@ class EncoderConfig(Section):
     )
     beside: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
         default=(),
-        description="Other Hugging Face encoders, named like the first, whose vectors and attention maps stand beside "
-        "its own.",
+        description="Further Hugging Face encoders; their vectors and attention maps stand beside the first's.",
     )
     n_layers: Layers = Field(
         default=4,
-        description="How many of its last layers are averaged into the vector of a piece; of one beside it that has "
-        "fewer, all.",
+        description="The number of last layers that are averaged into the vector of a piece. An encoder in "
+        "encoder.beside with fewer layers uses all of them.",
     )
     mixing: Literal["mean", "learned"] = Field(
         default="mean",
-        description="The vector of a piece: the mean of the last n_layers, or a sum of all layers, the embeddings "
-        "included, whose weights the network learns.",
+        description="The vector of a piece: the mean of the last n_layers, or a learned weighted sum of all layers, "
+        "embeddings included.",
     )
     pooling: Literal["mean", "first"] = Field(
-        default="mean", description="A word's vector: the mean of its pieces' vectors, or that of its first piece."
+        default="mean",
+        description="The vector of a word: the mean of its pieces' vectors, or the vector of its first piece.",
     )
     attention_pooling: Literal["sum", "mean"] = Field(
         default="sum",
-        description="The attention between two words: that of their pieces summed, or the mean over the pieces of the "
-        "word that attends of what it gives to all pieces of the other, so that a row still sums to at most 1.",
+        description="The attention between two words: the sum over their pieces, or a mean over the pieces of the "
+        "attending word, with which a row sums to at most 1.",
     )
     context: NotNegative = Field(
         default=0,
-        description="How many words of the same text before a sentence, and as many after it, the encoder reads with "
-        "it; vectors and attention maps are those of the sentence alone.",
+        description="The number of words of the same text, before and after a sentence, that the encoder reads with "
+        "it. Vectors and attention maps are only made for the sentence itself.",
     )
     store: Literal["inside", "name"] = Field(
-        default="inside",
-        description="Whether a saved model holds the encoder itself, or its name and the hash of its weights.",
+        default="inside", description="Save the encoder inside the model, or only its name and the hash of its weights."
     )
     cache: Literal["memory", "disk", "none"] = Field(
-        default="memory", description="Where the features of a frozen encoder are kept while training."
+        default="memory", description="The place to keep the features of a frozen encoder during training."
     )
     cache_path: str | None = Field(
         default=None, description="The folder of the cache on disk; if unset, one in the user's cache folder."
     )
     cache_limit_mib: Positive = Field(
-        default=8192, description="The most that a cache may take; what does not fit is computed again, and said."
+        default=8192, description="The most MiB of a cache. Features beyond it are computed each time, with a message."
     )
     tuning: Literal["frozen", "lora", "full"] = Field(
         default="frozen",
-        description="What training changes of a Hugging Face encoder: nothing, small adapters of low rank beside its "
-        "linear layers (extra train), or all its weights.",
+        description="The part of a Hugging Face encoder that is trained: nothing, low-rank adapters beside its linear "
+        "layers (extra train), or all its weights.",
     )
     lora_rank: Width = Field(default=8, description="The rank of adapters.")
     lora_alpha: PositiveNumber = Field(
-        default=16.0, description="What an adapter adds is multiplied by lora_alpha / lora_rank."
+        default=16.0, description="The output of an adapter is multiplied by lora_alpha / lora_rank."
     )
-    lora_dropout: Fraction = Field(default=0.0, description="The share of what adapters read that is dropped.")
+    lora_dropout: Fraction = Field(default=0.0, description="The dropout on the input of adapters.")
     lora_modules: Annotated[tuple[str, ...], AfterValidator(_distinct), Field(min_length=1)] | None = Field(
         default=None,
-        description="The linear layers that have adapters, by the last parts of their names, such as query and value; "
-        "if unset, all but those of the embeddings.",
+        description="The linear layers that get adapters, by the last parts of their names, such as query and value. "
+        "If unset, all but the embeddings'.",
     )
-    attention_gradients: bool = Field(
-        default=True, description="Whether a tuned encoder also learns through its attention maps."
-    )
+    attention_gradients: bool = Field(default=True, description="Train a tuned encoder through its attention maps too.")
     gradient_checkpointing: bool = Field(
         default=False,
-        description="Whether the layers of a tuned encoder are computed again for their gradients, which takes a third "
-        "more time and a fraction of the memory.",
+        description="Compute the layers of a tuned encoder again for their gradients: a third more time, and a "
+        "fraction of the memory.",
     )
 
     @property
@@ -206,9 +205,9 @@ class WordsConfig(Section):
 
     path: str | None = Field(
         default=None,
-        description="A text file of vectors as GloVe has them, also compressed (.gz); if unset, there are none.",
+        description="A text file of word vectors in GloVe's form, or compressed (.gz). If unset, there are none.",
     )
-    lower: bool = Field(default=True, description="Whether words are looked up in lower case.")
+    lower: bool = Field(default=True, description="Look up words in lower case.")
     unknown: Literal["learned", "zero"] = Field(
         default="learned", description="The vector of a word that is not in the file."
     )
@@ -217,9 +216,11 @@ class WordsConfig(Section):
 class CharactersConfig(Section):
     """Vectors of words made from their characters (paper, section 4.1)."""
 
-    kind: Literal["lstm", "none"] = Field(default="lstm", description="A bidirectional LSTM, or nothing.")
+    kind: Literal["lstm", "none"] = Field(
+        default="lstm", description="The character encoder: a bidirectional LSTM, or none."
+    )
     width: EvenWidth = Field(
-        default=30, description="The width of a character's vector, and of the word's made from them."
+        default=30, description="The width of a character's vector, and of the vector of a word that is made from them."
     )
 
 
@@ -227,23 +228,23 @@ class ModelConfig(Section):
     """The stack of table-sequence layers (paper, section 4)."""
 
     width: Width = Field(
-        default=200, description="The width H of both representations, unless table.width says otherwise."
+        default=200, description="The width H of the sequence, and of the table unless table.width is set."
     )
-    n_layers: Layers = Field(default=3, description="How many layers are stacked (L).")
-    share_layers: bool = Field(default=False, description="Whether all layers have the same parameters.")
+    n_layers: Layers = Field(default=3, description="The number of stacked layers (L).")
+    share_layers: bool = Field(default=False, description="Use the same parameters in all layers.")
     interaction: Literal["both", "table-to-sequence", "sequence-to-table", "none"] = Field(
         default="both",
-        description="Which encoder reads the other. A sequence encoder that does not read the table uses scaled "
-        "dot-product attention; a table encoder that does not read the sequence is given S_0 in every layer.",
+        description="The encoder that reads the other. A sequence encoder that does not read the table uses scaled "
+        "dot-product attention; a table encoder that does not read the sequence gets S_0 in every layer.",
     )
     entity_source: Literal["sequence", "diagonal"] = Field(
-        default="sequence", description="What entities are read from: the sequence, or the diagonal of the table."
+        default="sequence", description="The place to read entities from: the sequence, or the diagonal of the table."
     )
-    dropout: Fraction = Field(default=0.5, description="The share of values dropped while training.")
+    dropout: Fraction = Field(default=0.5, description="The dropout during training.")
     initialisation: Literal["authors", "torch"] = Field(
         default="authors",
         description="The first values of characters, unknown words, the projection to S_0 and the scorers: as in the "
-        "authors' code, or as torch makes them.",
+        "authors' code, or torch's defaults.",
     )
 
 
@@ -251,7 +252,7 @@ class TableConfig(Section):
     """The table encoder (paper, section 4.2, appendices A and D)."""
 
     kind: Literal["md-gru", "cnn", "none"] = Field(
-        default="md-gru", description="Multi-dimensional recurrent, convolutional, or no table encoder at all."
+        default="md-gru", description="The table encoder: multi-dimensional recurrent, convolutional, or none."
     )
     width: Width | None = Field(
         default=None, description="The width of the table's cells; if unset, model.width. A narrower table is faster."
@@ -270,31 +271,31 @@ class TableConfig(Section):
     )
     removed: Literal["zeroed", "dropped"] = Field(
         default="zeroed",
-        description="What becomes of a predecessor that is not read: its state is zero while its gate stays, or both "
-        "are gone.",
+        description="A predecessor that is not read: set its state to zero but keep its gate, or remove both.",
     )
     reset: Literal["after", "before"] = Field(
-        default="after",
-        description="Whether the reset gate acts on the states after they are projected, or before.",
+        default="after", description="Apply the reset gate to the states after their projection, or before."
     )
     kernel_size: OddSize = Field(default=3, description="The size of the convolution of a CNN.")
     attention_maps: bool = Field(
-        default=True, description="Whether the encoder's attention maps are given to the table, where it has any."
+        default=True, description="Give the encoder's attention maps, if it has any, to the table."
     )
     pairing: Literal["two-step", "one-step"] = Field(
         default="two-step",
-        description="How attention maps join a pair of words: by a second layer, or in the first (equation 11).",
+        description="The layer where attention maps join a pair of words: the second, or the first (equation 11).",
     )
 
 
 class SequenceConfig(Section):
     """The sequence encoder (paper, section 4.3)."""
 
-    kind: Literal["attention", "none"] = Field(default="attention", description="Self-attention, or none at all.")
-    n_attention_heads: Width = Field(default=8, description="How many attention heads a layer has.")
+    kind: Literal["attention", "none"] = Field(
+        default="attention", description="The sequence encoder: self-attention, or none."
+    )
+    n_attention_heads: Width = Field(default=8, description="The number of attention heads in a layer.")
     feedforward_width: InnerWidth = Field(default=800, description="The inner width of the feed-forward network.")
     output_activation: Literal["relu", "none"] = Field(
-        default="relu", description="What follows the output projection of the attention."
+        default="relu", description="The activation after the output projection of the attention."
     )
 
 
@@ -303,120 +304,118 @@ class DecodingConfig(Section):
 
     opposite: Literal["no-relation", "ignored"] = Field(
         default="no-relation",
-        description="What the tags of the opposite direction count for when a pair is decided: no relation, as behind "
-        "the published numbers, or nothing, as the text says.",
+        description="The vote of tags of the opposite direction when a pair is decided: for no relation, as behind the "
+        "published numbers, or for nothing, as in the paper's text.",
     )
     entities: Literal["rules", "viterbi"] = Field(
         default="rules",
-        description="How the tags of words are chosen: each by itself, and then read by rules, as behind the published "
-        "numbers; or all together, the likeliest of the sequences in which every entity has tags of one type.",
+        description="The choice of the words' tags: each word's likeliest tag, read by rules, as behind the published "
+        "numbers; or the likeliest sequence in which every entity has tags of one type.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",
-        description="What a relation may connect: anything, or only types of entities that it connects in the schema, "
-        "which is learned from train where no file of labels is given.",
+        description="The entities that a relation may connect: any, or only types that it connects in the schema. The "
+        "schema is learned from train if there is no file of labels.",
     )
 
 
 class TrainingConfig(Section):
     """Training of a model; the defaults are the paper's recipe (appendix C)."""
 
-    seed: NotNegative = Field(default=0, description="The same seed gives the same model on a CPU.")
+    seed: NotNegative = Field(default=0, description="The seed. The same seed gives the same model on a CPU.")
     sizes: Literal["given", "auto"] = Field(
         default="given",
-        description="Whether keys that nobody gives have their defaults, or values chosen by relatum train for the "
-        "amount of data and the machine, as without --config: steps, batches and the width of the table among them.",
+        description="The values of keys that you do not set: their defaults, or values that relatum train chooses for "
+        "your data and machine, as it does without --config. Such keys are steps, batches and the width of the table.",
     )
-    steps: Positive = Field(default=20_000, description="How many updates are made.")
+    steps: Positive = Field(default=20_000, description="The number of updates.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")
     max_cells: Cells = Field(
         default=100_000,
-        description="The most table cells in a batch (sentences times the square of the longest); a batch over it is "
+        description="The most table cells in a batch (sentences times the square of the longest). A batch with more is "
         "made smaller.",
     )
-    bucketing: bool = Field(default=True, description="Whether sentences of like length share a batch.")
+    bucketing: bool = Field(default=True, description="Put sentences of similar length into the same batch.")
     learning_rate: PositiveNumber = Field(default=1e-3, description="Adam's learning rate after the warm-up.")
-    warmup_steps: NotNegative = Field(default=1000, description="Updates over which the rate rises from 0.")
+    warmup_steps: NotNegative = Field(default=1000, description="The updates during which the rate rises from 0.")
     schedule: Literal["inverse", "linear", "cosine"] = Field(
         default="inverse",
-        description="How the rate falls after the warm-up: by inverse time, or to 0 at the end of all steps, in a line "
-        "or as a cosine.",
+        description="The decay of the rate after the warm-up: by inverse time, or to 0 at the last step, linearly or "
+        "as a cosine.",
     )
     decay_rate: Annotated[float, Field(ge=0)] = Field(
         default=0.05, description='For "inverse": the rate is divided by 1 + decay_rate × step / decay_steps.'
     )
-    decay_steps: Positive = Field(default=1000, description="See decay_rate.")
+    decay_steps: Positive = Field(default=1000, description="The number of steps in the formula of decay_rate.")
     decay_staircase: bool = Field(
-        default=True, description="Whether the decay changes once every decay_steps, or at every step."
+        default=True, description="Change the decay only every decay_steps; if false, at every step."
     )
     encoder_learning_rate: PositiveNumber | None = Field(
         default=None,
         description="Adam's learning rate for a tuned encoder; if unset, 5e-4 for adapters and 5e-5 for all weights.",
     )
     encoder_layer_decay: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=1.0, description="The rate of each layer of a tuned encoder, as a share of that of the layer above it."
+        default=1.0, description="The rate of each layer of a tuned encoder, as a share of the rate of the layer above."
     )
     encoder_warmup_steps: NotNegative | None = Field(
-        default=None, description="Updates over which the rate of a tuned encoder rises; if unset, warmup_steps."
+        default=None, description="The updates during which the rate of a tuned encoder rises. If unset, warmup_steps."
     )
     ema_decay: Fraction = Field(
         default=0.0,
-        description="The share of the old in a moving average of all learned weights, which is then what is scored and "
-        "saved; 0 for none. Early updates count for more: the share is at most step / (step + 9).",
+        description="The decay of a moving average of all learned weights; the average is scored and saved. 0 for "
+        "none. Early updates count more: the decay is at most step / (step + 9).",
     )
     clip_norm: PositiveNumber = Field(default=5.0, description="The norm to which gradients are clipped.")
     loss: Literal["sum", "mean"] = Field(
-        default="sum", description="Whether losses are summed over words, cells and batch, or averaged."
+        default="sum", description="Sum the losses over words, cells and batch, or average them."
     )
     diagonal_loss: bool = Field(
-        default=True, description="Whether cells on the diagonal, which have no relation, are in the relation loss."
+        default=True, description="Include the cells on the diagonal, which have no relation, in the relation loss."
     )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
     precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
         default="fp32",
-        description="The precision of products over the table, in updates and evaluations on dev, and in a tuned "
-        "encoder in updates; weights, sums and scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is "
+        description="The precision of products over the table in updates and evaluations on dev, and of a tuned "
+        "encoder in updates. Weights, sums and scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is "
         "faster and takes half the memory.",
     )
     part_cells: Positive | None = Field(
         default=None,
-        description="The most table cells that are computed at once; a batch with more is divided into parts, whose "
-        "gradients add up to those of the batch. Unset is no limit until memory runs out.",
+        description="The most table cells that are computed at once. A batch with more is divided into micro-batches, "
+        "whose gradients are added up. If unset, only when memory runs out.",
     )
     divergence_factor: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
         default=100.0,
-        description="A run stops where the mean loss of 50 updates is so many times the lowest such mean, and above "
-        "that of the first 50.",
+        description="Stop a run if the mean loss of 50 updates is this many times the lowest such mean, and above the "
+        "mean of the first 50.",
     )
-    evaluate_every: Positive = Field(default=500, description="Updates between two evaluations on dev.")
+    evaluate_every: Positive = Field(default=500, description="The number of updates between evaluations on dev.")
     patience: Positive | None = Field(
-        default=None,
-        description="A run ends after so many evaluations without a score above the best. Unset is never.",
+        default=None, description="End a run after this many evaluations without a better score. If unset, never."
     )
     checkpoint_every: Positive | None = Field(
-        default=None,
-        description="Updates between two checkpoints, beside those at evaluations. Unset is at evaluations only.",
+        default=None, description="The number of updates between further checkpoints. If unset, only at evaluations."
     )
     keep_checkpoints: Positive = Field(
-        default=2, description="How many checkpoints are kept, and how many of the best models beside them."
+        default=2, description="The number of checkpoints to keep, and of best models beside them."
     )
     trackers: Annotated[tuple[Literal["tensorboard", "wandb", "mlflow"], ...], AfterValidator(_distinct)] = Field(
-        default=(), description="Programs that are sent the learning curve; they must be installed."
+        default=(), description="Trackers to send the learning curve to; they must be installed."
     )
     dev: Literal["choose", "train"] = Field(
         default="choose",
-        description="What the dev part is for: to choose the best weights by and to calibrate scores on, or to be "
-        "trained on as well; then the last weights are kept, and scores are not calibrated.",
+        description="The use of the dev part: choose the best weights and calibrate scores, or train on it too. In the "
+        "latter case the last weights are kept, and scores are not calibrated.",
     )
     selection: Literal["micro", "macro"] = Field(
-        default="micro", description="The average of the F1 scores by which the best model is chosen."
+        default="micro", description="The average of the F1 scores that chooses the best model."
     )
     selection_relations: Literal["boundaries", "strict"] = Field(
-        default="boundaries", description="Which relation score the choice looks at: RE or RE+."
+        default="boundaries", description="The relation score that chooses the best model: RE or RE+."
     )
     save_dtype: Literal["float32", "float16"] = Field(
-        default="float32", description="The precision in which the weights of a trained model are stored."
+        default="float32", description="The precision of the stored weights of a trained model."
     )
 
 
@@ -426,21 +425,20 @@ class ExtractionConfig(Section):
     batch_size: Positive = Field(default=32, description="Sentences in a batch.")
     max_cells: Cells = Field(
         default=32_768,
-        description="The most table cells in a batch; a sentence of up to max_words words that has more is a batch of "
-        "its own.",
+        description="The most table cells in a batch. A sentence of up to max_words words with more cells is a batch "
+        "of its own.",
     )
     max_words: Words = Field(
         default=96,
-        description="The longest sentence that is read as a whole; a longer one is read in windows. A model finds less "
-        "in sentences much longer than those it was trained on.",
+        description="The longest sentence that is read whole; a longer one is read in windows. A model finds less in "
+        "sentences much longer than those it was trained on.",
     )
     overlap: NotNegative = Field(
-        default=32, description="The words that two neighbouring windows of a long sentence share."
+        default=32, description="The number of words that neighbouring windows of a long sentence share."
     )
     trim_stops: bool = Field(
         default=True,
-        description="In raw text, an entity does not end with the full stop of its sentence, but for that of an "
-        "abbreviation.",
+        description="In raw text, trim the sentence's full stop from an entity, unless it is an abbreviation's.",
     )
 
 
@@ -449,13 +447,11 @@ class EvaluationConfig(Section):
 
     macro_over: Literal["gold", "schema", "all"] = Field(
         default="gold",
-        description="The types that macro averages run over: those in the gold data, those of the schema, or those "
-        "in the gold or the predicted data.",
+        description="The types in macro averages: those in gold, those of the schema, or those in gold or predictions.",
     )
     entities: Literal["predicted", "gold"] = Field(
         default="predicted",
-        description="The entities that relations are looked for between: the predicted ones, or those of the gold "
-        "data, given to the model.",
+        description="The entities to find relations between: predicted ones, or gold ones given to the model.",
     )
 
 

@@ -34,7 +34,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingsSource:
     """A place that sets keys: the command line, or a file with the lines of its keys."""
 
     model: type[Section]
@@ -96,11 +96,13 @@ class Files:
             self._problems.append(Problem(route, "a file that extends itself", "'extends' that leads to an end"))
             return {}
         if identity not in self._done:
-            source = Source(self._model, self._problems, printable(str(path)), key_lines(text))
+            source = SettingsSource(self._model, self._problems, printable(str(path)), key_lines(text))
             self._done[identity] = self._merge(self._parse(text, route), source, path, (*chain, path))
         return self._done[identity]
 
-    def _merge(self, table: dict[str, Any], source: Source, path: Path, chain: tuple[Path, ...]) -> dict[str, Setting]:
+    def _merge(
+        self, table: dict[str, Any], source: SettingsSource, path: Path, chain: tuple[Path, ...]
+    ) -> dict[str, Setting]:
         settings: dict[str, Setting] = {}
         for base in _names(table.pop("extends", []), "extends", source):
             settings |= self.read(path.parent / base, chain)
@@ -145,7 +147,7 @@ class Files:
         return {}
 
 
-def _names(value: object, key: str, source: Source) -> list[str]:
+def _names(value: object, key: str, source: SettingsSource) -> list[str]:
     items = value if isinstance(value, list) else [value]
     names = [item for item in items if isinstance(item, str)]
     if len(names) < len(items):

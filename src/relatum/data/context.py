@@ -12,10 +12,10 @@ def find_context(words: Sequence[str], sentences: Sequence[Span], n: int) -> lis
     return [Context(tuple(words[max(0, start - n) : start]), tuple(words[end : end + n])) for start, end in sentences]
 
 
-def around_window(sentence: Sentence, window: Span, n: int) -> Context:
+def window_context(sentence: Sentence, window: Span, n: int) -> Context:
     """Return at most n words on each side of a window: first words of its sentence, then words around the sentence."""
     if window == (0, len(sentence)):
-        return sentence.around.nearest(n)
-    before, after = sentence.around
+        return sentence.context.nearest(n)
+    before, after = sentence.context
     beside = sentence.words[max(0, window.start - n) : window.start], sentence.words[window.end : window.end + n]
     return Context((*before, *beside[0]), (*beside[1], *after)).nearest(n)

@@ -49,6 +49,10 @@ class Corpus:
     def format_names(self) -> str:
         return ", ".join(dict.fromkeys(part.format.name for part in self.parts))
 
+    def skipped_lines(self) -> list[str]:
+        """Return a line for each file of the folder that is no part."""
+        return [f"skipped {name}: {reason}" for name, reason in self.skipped]
+
 
 def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
     """Find the parts of a corpus; formats are guessed from the content if none is named."""
@@ -71,7 +75,9 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
             f"{', '.join(FORMATS)}"
         )
     by_stem = len({file.stem for file, _ in files}) == len(files)
-    parts = [Part(_readable(file.stem if by_stem else file.name), file, found) for file, found in files]
+    parts = [
+        Part(_readable(file.stem if by_stem else file.name), file, format_of_file) for file, format_of_file in files
+    ]
     labels = [path / name for name, purpose in skipped if purpose == _LABELS]
     schema = Schema.load(labels[0]) if len(labels) == 1 else None
     return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped), schema)
@@ -86,11 +92,11 @@ def _sort_files(folder: Path, format: Format | None) -> tuple[list[tuple[Path, F
         if not file.is_file():
             skipped.append((file.name, "a folder" if file.is_dir() else "not a file"))
             continue
-        found = _format_of(file, format)
-        if found is None:
+        format_of_file = _format_of(file, format)
+        if format_of_file is None:
             skipped.append((file.name, _purpose(file) or _unknown_keys(file) or "not annotated data in a known format"))
         else:
-            files.append((file, found))
+            files.append((file, format_of_file))
     return files, skipped
 
 
@@ -119,7 +125,7 @@ def _guess_file(path: Path) -> Format:
 
 def _unknown_keys(path: Path) -> str | None:
     """Describe JSON records in no known format by their keys and the nearest formats; None if the file is not JSON."""
-    record = next((one for one in first_records(path) if isinstance(one, dict)), None)
+    record = next((value for value in first_records(path) if isinstance(value, dict)), None)
     if record is None:
         unread = "in no format that can be guessed (none of its first records is a JSON object that can be read)"
         return unread if path.suffix in (".json", ".jsonl", ".ndjson") else None

@@ -82,11 +82,11 @@ def map_spans(annotation: Annotation, move: Callable[[Span], Span]) -> Annotatio
 
     def moved(entity: Entity) -> Entity:
         # The ends of a relation are mostly the very objects that are among the entities.
-        found = done.get(id(entity))
-        if found is None:
+        copy = done.get(id(entity))
+        if copy is None:
             fragments = tuple(map(move, entity.fragments)) if entity.fragments else ()
-            found = done[id(entity)] = Entity(move(entity.span), entity.label, fragments, entity.score, entity.id)
-        return found
+            copy = done[id(entity)] = Entity(move(entity.span), entity.label, fragments, entity.score, entity.id)
+        return copy
 
     return Annotation(
         tuple(map(moved, annotation.entities)),
@@ -133,10 +133,10 @@ class WordIndex:
 
     def exact(self, span: Span) -> Span:
         """Return the words under a span that begins and ends with a word."""
-        found = self._find(span)
-        if found is None:
+        words = self._find(span)
+        if words is None:
             raise ValueError(f"characters [{span.start}, {span.end}) do not begin and end with a word")
-        return found
+        return words
 
     def _find(self, span: Span) -> Span | None:
         words = self._words
@@ -204,9 +204,9 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
         absent_entities[sentence_of(entity)].append(entity)
     for relation in absent.relations:
         absent_relations[sentence_of(relation.head, relation.tail)].append(relation)
-    around = [Context()] * len(sentences)
+    contexts = [Context()] * len(sentences)
     if context:
-        around = find_context([text[start:stop] for start, stop in words], sentences, context)
+        contexts = find_context([text[start:stop] for start, stop in words], sentences, context)
     for number, (name, (first, last)) in enumerate(zip(sentence_ids_of(document), sentences, strict=True)):
         inside = words[first:last]
         begin, end = inside[0].start, inside[-1].end
@@ -218,7 +218,7 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
             tuple([text[start:stop] for start, stop in inside]),
             tuple([_span((start - begin, stop - begin)) for start, stop in inside]),
             text[begin:end],
-            around[number],
+            contexts[number],
         )
         inner = Annotation(tuple(entities.pop(number, ())), tuple(relations.pop(number, ())))
         outer = Annotation(tuple(absent_entities.pop(number, ())), tuple(absent_relations.pop(number, ())))
@@ -264,8 +264,8 @@ def _texts(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
     """Yield for each text the range of examples that are its sentences, judged by their ids (`sentence_ids_of`)."""
     first = 0
     for number, example in enumerate(examples):
-        name, mark, place = example.id.rpartition("#")
-        goes_on = mark and place == str(number - first + 1) and examples[first].id == f"{name}#1"
+        name, mark, suffix = example.id.rpartition("#")
+        goes_on = mark and suffix == str(number - first + 1) and examples[first].id == f"{name}#1"
         if number > first and not goes_on:
             yield first, number
             first = number
@@ -275,7 +275,7 @@ def _texts(examples: Sequence[Example]) -> Iterator[tuple[int, int]]:
 
 def _end(annotation: Annotation) -> int:
     """Return the greatest end of all spans."""
-    mentions = chain(annotation.entities, *((one.head, one.tail) for one in annotation.relations))
+    mentions = chain(annotation.entities, *((relation.head, relation.tail) for relation in annotation.relations))
     return max((mention.span.end for mention in mentions), default=0)
 
 

@@ -239,13 +239,13 @@ def _cut(
     words: tuple[Span, ...], sentences: tuple[Span, ...], cuts: dict[int, set[int]]
 ) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     pieces: list[Span] = []
-    place: list[int] = []
+    first_piece: list[int] = []
     for number, word in enumerate(words):
-        place.append(len(pieces))
+        first_piece.append(len(pieces))
         borders = [word.start, *sorted(cuts.get(number, ())), word.end]
         pieces.extend(Span(a, b) for a, b in pairwise(borders))
-    place.append(len(pieces))
-    return tuple(pieces), tuple(Span(place[s.start], place[s.end]) for s in sentences)
+    first_piece.append(len(pieces))
+    return tuple(pieces), tuple(Span(first_piece[s.start], first_piece[s.end]) for s in sentences)
 
 
 def _merge(sentences: tuple[Span, ...], spans: list[Span]) -> tuple[Span, ...]:
@@ -279,11 +279,11 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
     if not broken and not clashing:
         return document
     if choice not in ("drop", "keep-longest"):
-        one = broken[0] if broken else next(entity for entity in whole if entity in clashing)
+        entity = broken[0] if broken else next(entity for entity in whole if entity in clashing)
         kind = "the discontinuous entity" if broken else "an overlapping entity,"
-        place = f"characters [{one.span.start}, {one.span.end})"
+        place = f"characters [{entity.span.start}, {entity.span.end})"
         raise BadRecord(
-            f"{kind} {one.label} {shorten(one.span.of(document.text))} at {place}",
+            f"{kind} {entity.label} {shorten(entity.span.of(document.text))} at {place}",
             f"entities that {format.title if not choice else 'the chosen policy'} can hold; "
             "--overlaps drop or keep-longest leaves some out",
             remedy=_KEEP_LONGEST,
@@ -298,13 +298,13 @@ def overlapping(entities: Iterable[Entity]) -> set[Entity]:
     """Return the entities that share a character with another entity; equal entities count as one."""
     pieces = [(piece, entity) for entity in set(entities) for piece in entity.pieces()]
     pieces.sort(key=lambda item: item[0])
-    found: set[Entity] = set()
+    clashing: set[Entity] = set()
     reach = 0  # how far the pieces before this one go; those of one entity do not overlap
     for number, (piece, entity) in enumerate(pieces, 1):
         if reach > piece.start or (number < len(pieces) and pieces[number][0].start < piece.end):
-            found.add(entity)
+            clashing.add(entity)
         reach = max(reach, piece.end)
-    return found
+    return clashing
 
 
 def _longest(entities: Iterable[Entity]) -> set[Entity]:
@@ -312,9 +312,9 @@ def _longest(entities: Iterable[Entity]) -> set[Entity]:
     kept: set[Entity] = set()
     taken: list[Span] = []  # in the order of the text, so that only two neighbours can be in the way
     for entity in sorted(dict.fromkeys(entities), key=lambda e: (-e.span.width, e.span.start)):
-        place = bisect_right(taken, entity.span)
-        if not any(entity.span.overlaps(other) for other in taken[max(place - 1, 0) : place + 1]):
-            taken.insert(place, entity.span)
+        index = bisect_right(taken, entity.span)
+        if not any(entity.span.overlaps(other) for other in taken[max(index - 1, 0) : index + 1]):
+            taken.insert(index, entity.span)
             kept.add(entity)
     return kept
 
@@ -353,11 +353,11 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
     if not crossing:
         return document
     if policy.crossing == "fail":
-        one, n_more = crossing[0], len(crossing) - 1
+        relation, n_more = crossing[0], len(crossing) - 1
         more = f" (and {n_more} more such relation{'' if n_more == 1 else 's'})" if n_more else ""
         raise BadRecord(
-            f"the relation {one.label} between sentences, from {shorten(one.head.span.of(document.text))} "
-            f"to {shorten(one.tail.span.of(document.text))}{more}",
+            f"the relation {relation.label} between sentences, from {shorten(relation.head.span.of(document.text))} "
+            f"to {shorten(relation.tail.span.of(document.text))}{more}",
             f"relations inside one sentence, as {format.title} holds single sentences; --crossing drop leaves them "
             "out, --crossing join joins their sentences",
             remedy=_DROP_CROSSING,

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+from relatum.config import Config, TaggingConfig
 from relatum.data.conversion import Watch
-from relatum.data.corpus import Corpus
+from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.documents import iter_examples
 from relatum.data.duplicates import SentenceIndex, Shared
 from relatum.data.fitting import align, crossing_relations, overlapping, split, trim
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, shorten
-from relatum.data.splitting import Splitter
+from relatum.data.splitting import Splitter, make_splitter
 from relatum.errors import Problem
+from relatum.monitor import Monitor, as_monitor
 from relatum.schema import Schema, SchemaBuilder
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
@@ -31,7 +35,7 @@ MakeTags = Callable[[Schema], tuple[SequenceTags, TableTags]]
 
 
 @dataclass(slots=True)
-class Counts:
+class PartCounts:
     """The contents of one part in numbers; all but `distinct` are counted while its documents stream past."""
 
     format: str
@@ -75,12 +79,18 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The counts of every part, the sentences they share, and what the readers had to say."""
+    """The contents of a corpus."""
 
-    parts: dict[str, Counts]
+    parts: dict[str, PartCounts]
+    """The counts of every part, by name."""
     distinct: int
+    """The number of different sentences in all parts together."""
     shared: dict[tuple[str, str], Shared]
+    """The sentences that two parts have in common, by the names of the parts."""
+    skipped: tuple[tuple[str, str], ...]
+    """The files of the folder that were not read, each with the reason."""
     problems: Problems
+    """The bad records, which are not counted, and remarks of the readers."""
 
     def to_dict(self) -> dict[str, Any]:
         parts = self.parts.values()
@@ -97,15 +107,48 @@ class Inspection:
             "shared_sentences": [
                 {
                     "parts": list(names),
-                    "distinct": found.count,
-                    "sentences": [{"text": s.text, names[0]: s.first, names[1]: s.second} for s in found.sentences],
+                    "distinct": shared.count,
+                    "sentences": [{"text": s.text, names[0]: s.first, names[1]: s.second} for s in shared.sentences],
                 }
-                for names, found in self.shared.items()
+                for names, shared in self.shared.items()
             ],
             "bad_records": self.problems.n_records,
             "problems": [str(problem) for problem in self.problems.kept],
             "remarks": dict(self.problems.remarks),
         }
+
+
+def inspect(
+    data: str | Path,
+    *,
+    format: str | None = None,
+    config: Config | None = None,
+    monitor: Monitor | Callable[[str], object] | None = None,
+) -> Inspection:
+    """Count the documents, sentences, entities and relations of a file or folder, and find what will hurt.
+
+    The format is guessed if none is named. Bad records are left out of all counts and reported in `problems`. Entities
+    and relations that the tags of a model cannot express are counted for the tagging in `config`, whose section text
+    says how text is split into sentences and words.
+
+    `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`, whose `watch` can also count
+    the documents.
+    """
+    settings = config or Config()
+    listener = as_monitor(monitor)
+    corpus = open_corpus(Path(data), format)
+    for line in corpus.skipped_lines():
+        listener.say(line)
+    splitter = make_splitter(settings.text.words, settings.text.sentences)
+    inspection = inspect_corpus(corpus, splitter, partial(_make_tags, settings.tagging), listener.watch)
+    for line in inspection.problems.lines():
+        listener.say(line)
+    return inspection
+
+
+def _make_tags(tagging: TaggingConfig, schema: Schema) -> tuple[SequenceTags, TableTags]:
+    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
+    return SequenceTags(schema, tagging.scheme), table
 
 
 def inspect_corpus(
@@ -118,10 +161,10 @@ def inspect_corpus(
     problems = Problems()
     index = SentenceIndex()
     tagger = _Tagger(make_tags, problems)
-    parts: dict[str, Counts] = {}
+    parts: dict[str, PartCounts] = {}
     try:
         for part in corpus.parts:
-            counts = parts[part.name] = Counts(part.format.name)
+            counts = parts[part.name] = PartCounts(part.format.name)
             for document in watch(part.read(problems), part.name):
                 try:
                     _count(document, part.name, counts, index, splitter, tagger)
@@ -130,7 +173,7 @@ def inspect_corpus(
                     problems.add(Problem(str(part.path), bad.found, bad.expected, field=field))
             counts.distinct = index.distinct(part.name)
         shared = {(a, b): index.shared(a, b) for a, b in combinations(parts, 2)}
-        return Inspection(parts, index.distinct(), shared, problems)
+        return Inspection(parts, index.distinct(), shared, corpus.skipped, problems)
     finally:
         index.close()
 
@@ -145,7 +188,7 @@ class _Tagger:
         self._labels: set[tuple[str, ...]] = set()
         self._tags = make_tags(self._schema.build())
 
-    def count_lost(self, example: Example, counts: Counts) -> None:
+    def count_lost(self, example: Example, counts: PartCounts) -> None:
         """Count the reason for each entity and relation of a sentence that its tags cannot express."""
         gold, n_words = example.gold, len(example.sentence)
         if sum(entity.span.width for entity in gold.entities) > _TRIED:
@@ -173,7 +216,7 @@ def _ignore(_what: str, _times: int) -> None:
 
 
 def _count(
-    document: Document, part: str, counts: Counts, index: SentenceIndex, splitter: Splitter, tagger: _Tagger
+    document: Document, part: str, counts: PartCounts, index: SentenceIndex, splitter: Splitter, tagger: _Tagger
 ) -> None:
     document = align(trim(split(document, splitter), _ignore), _ignore)
     annotation = document.annotation

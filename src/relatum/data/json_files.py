@@ -188,12 +188,12 @@ def first_records(path: Path) -> list[object]:
 def _first_records(path: Path, _changed: int, _size: int) -> list[object]:
     if _starts_array(path):
         return [record.value for record in islice(_array_elements(path, Problems(), StrictDecoder()), _LOOKED_AT)]
-    found: list[object] = []
+    records: list[object] = []
     with path.open("rb") as lines:
         for line in islice(lines, _LOOKED_AT):
             with suppress(BadRecord):
-                found.append(_decode_json(decode(line.removeprefix(codecs.BOM_UTF8)), StrictDecoder()))
-    return found
+                records.append(_decode_json(decode(line.removeprefix(codecs.BOM_UTF8)), StrictDecoder()))
+    return records
 
 
 def _starts_array(path: Path) -> bool:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from random import Random
 
 from relatum import strict_json
+from relatum.data.atomic import new_folder
+from relatum.data.corpus import open_corpus
+from relatum.data.formats import get_format
 from relatum.data.formats.base import natural_order
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.files import read_bytes
+from relatum.monitor import Monitor, as_monitor
 from relatum.types import Document
 
 _PARTS = ("train", "dev", "test")
+_TEST_SHARE = 0.2
+"""The default share of the documents that is held out for the test."""
 _CV = re.compile(r"cv[0-9]+(?:\.txt)?", re.IGNORECASE)
 """Names of files that each list the test part of a fold, like the files published for ACE 2004."""
 _NAMED = 200
@@ -36,6 +43,85 @@ class Fold:
         """Return the parts that are not empty, by name."""
         every = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: numbers for name, numbers in every.items() if numbers}
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A corpus divided into parts, as it was written."""
+
+    folder: Path
+    """The folder that was written: folds.json and, unless only lists were asked for, the documents of every part."""
+    folds: tuple[Fold, ...]
+    """The divisions: several for cross-validation, else one."""
+    skipped: tuple[tuple[str, str], ...]
+    """The files of the data folder that were not read, each with the reason."""
+    problems: Problems
+    """Remarks on the documents of given lists, and on documents that got a new id."""
+
+
+def split(  # noqa: PLR0913 -- an argument for each option of the command
+    data: str | Path,
+    out: str | Path | None = None,
+    *,
+    folds: int | None = None,
+    dev: float = 0.15,
+    test: float | None = None,
+    seed: int = 0,
+    lists: str | Path | None = None,
+    lists_only: bool = False,
+    format: str | None = None,
+    monitor: Monitor | Callable[[str], object] | None = None,
+) -> Partition:
+    """Divide annotated data into train, dev and test, or into folds, and write them as relatum JSONL.
+
+    All parts that the data has are taken together; documents with equal texts stay together. `dev` and `test` are the
+    shares to hold out; without `test` it is 0.2. With `folds`, every document is in the test part of one fold, and
+    `dev` is the share of the rest. With `lists` the parts are given: a JSON file of record numbers or ids, or a folder
+    of lists of ids. The same seed gives the same parts.
+
+    `out`, a new folder, is NAME-split in the working directory if it is not given. It gets train.jsonl, dev.jsonl and
+    test.jsonl (in fold-1, fold-2, … where there are several folds) and folds.json, the record numbers of every part;
+    with `lists_only` folds.json alone. Bad records raise `DataError`, and nothing is written.
+
+    `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`.
+    """
+    if folds is not None and test is not None:
+        raise RelatumError(f"folds={folds}, test={test}: the test parts are the folds; leave test out")
+    if lists is not None and (folds is not None or test is not None):
+        raise RelatumError(f"lists={str(lists)!r}: the parts are given; leave folds and test out")
+    listener, problems = as_monitor(monitor), Problems()
+    corpus = open_corpus(Path(data), format)
+    for line in corpus.skipped_lines():
+        listener.say(line)
+    documents = [document for part in corpus.parts for document in part.read(problems)]
+    problems.raise_if_any("Nothing was written. Mend these records, or convert with --on-error skip first.")
+    texts = [document.text for document in documents]
+    if lists is not None:
+        made = load_lists(Path(lists), documents)
+        remark_on_lists(made, documents, problems, str(lists))
+    elif folds is not None:
+        made = make_folds(texts, folds, dev, seed)
+    else:
+        made = [divide(texts, dev, _TEST_SHARE if test is None else test, seed)]
+    target = Path(f"{corpus.path.resolve().stem}-split") if out is None else Path(out)
+    _write_folds(made, [] if lists_only else documents, target, problems)
+    for line in problems.lines():
+        listener.say(line)
+    return Partition(target, tuple(made), corpus.skipped, problems)
+
+
+def _write_folds(folds: Sequence[Fold], documents: Sequence[Document], target: Path, problems: Problems) -> None:
+    """Write the lists of all folds and, if there are documents, the parts of every fold to a new folder."""
+    many = len(folds) > 1
+    with new_folder(target) as folder:
+        content = json.dumps([fold.parts() for fold in folds])
+        (folder / "folds.json").write_text(content + "\n", encoding="utf-8")
+        for number, fold in enumerate(folds if documents else (), 1):
+            inside = f"fold-{number}" if many else ""
+            (folder / inside).mkdir(exist_ok=True)
+            for name, members in fold.parts().items():
+                picked = pick(documents, members, problems, str(target / inside / name))
+                get_format("jsonl").write(folder / inside / f"{name}.jsonl", picked)
 
 
 def divide(texts: Sequence[str], dev: float, test: float, seed: int) -> Fold:
@@ -122,7 +208,7 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
         for name, members in lists.items():
             if name not in parts:
                 raise RelatumError(f"{place}: found the list {name!r}; expected train, dev and test")
-            found = []
+            listed = []
             for index, member in enumerate(members):
                 found_at = numbers.get(member) if isinstance(member, str) else member
                 if found_at is None and member in numbers:
@@ -130,8 +216,8 @@ def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
                 if type(found_at) is not int or not 0 <= found_at < len(documents):
                     unknown.setdefault(repr(member), f"{place}, {name}[{index}]")
                 else:
-                    found.append(found_at)
-            parts[name] = tuple(found)
+                    listed.append(found_at)
+            parts[name] = tuple(listed)
         folds.append(Fold(**parts))
     _refuse_unknown(unknown, path, len(documents))
     return folds
@@ -194,7 +280,7 @@ def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     if lists := _part_lists(path):
         return [(str(path), lists)]
     inside = sorted(path.iterdir(), key=lambda child: natural_order(child.name))
-    folders = [(str(child), found) for child in inside if child.is_dir() and (found := _part_lists(child))]
+    folders = [(str(child), inner) for child in inside if child.is_dir() and (inner := _part_lists(child))]
     if folders:
         return folders
     tests = {child: _ids(child) for child in inside if child.is_file() and _CV.fullmatch(child.name)}

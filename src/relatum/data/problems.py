@@ -73,6 +73,13 @@ class Problems:
     def remark_lines(self) -> list[str]:
         return [f"{times} × {what} (first: {self.places[what]})" for what, times in self.remarks.items()]
 
+    def lines(self) -> list[str]:
+        """Return everything that was skipped, changed or left out, in lines for a person to read."""
+        shown = len(self.kept)
+        more = f" (the first {shown:,} are shown)" if self.count > shown else ""
+        total = [f"skipped {self.size()}{more}"] if self.count else []
+        return [*map(str, self.kept), *total, *self.remark_lines()]
+
     def size(self) -> str:
         """Say how many records are bad, and how many problems they have if there are more problems than records."""
         records = _n(self.n_records, "bad record")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
 
-from relatum.data.context import around_window
+from relatum.data.context import window_context
 from relatum.data.documents import map_spans
 from relatum.errors import RelatumError, printable
 from relatum.types import Annotation, Context, Entity, Example, Relation, Sentence, Span
@@ -32,9 +32,9 @@ def make_windows(
     if max_words < 1 or overlap < 0:
         raise ValueError(f"max_words must be at least 1 and overlap at least 0, got {max_words} and {overlap}")
     if max_pieces is not None:
-        for place, count in enumerate(pieces):
+        for word, count in enumerate(pieces):
             if count > max_pieces:
-                raise _too_long(place, count, max_pieces, words)
+                raise _too_long(word, count, max_pieces, words)
     before = [0, *accumulate(pieces)]
 
     def fits(start: int, end: int) -> bool:
@@ -53,13 +53,13 @@ def make_windows(
     return windows
 
 
-def _too_long(place: int, count: int, max_pieces: int, words: Sequence[str] | None) -> RelatumError:
+def _too_long(index: int, count: int, max_pieces: int, words: Sequence[str] | None) -> RelatumError:
     shown = ""
     if words is not None:
-        word = printable(words[place])
+        word = printable(words[index])
         shown = f", {word[:_SHOWN]!r}{'…' if len(word) > _SHOWN else ''},"
     return RelatumError(
-        f"word {place + 1} of the sentence{shown} is cut into {count} pieces, but the encoder reads at most "
+        f"word {index + 1} of the sentence{shown} is cut into {count} pieces, but the encoder reads at most "
         f"{max_pieces} at once; split or shorten the word, or use a model whose encoder reads more"
     )
 
@@ -84,14 +84,14 @@ def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) 
     """
     moved = [(window, _shift(annotation, window.start)) for window, annotation in annotations]
     candidates: dict[Entity, _Candidate] = {}
-    for number, (window, one) in enumerate(moved):
-        for entity in one.entities:
+    for number, (window, annotation) in enumerate(moved):
+        for entity in annotation.entities:
             candidate = candidates.setdefault(entity, _Candidate(entity))
             candidate.entity = max(candidate.entity, entity, key=_score)
             candidate.margin = max(candidate.margin, _margin(entity.span, window, n_words))
             candidate.windows.add(number)
     kept = _without_conflicts(candidates.values())
-    return Annotation(tuple(sorted(kept.values(), key=_place)), _best((one for _, one in moved), kept))
+    return Annotation(tuple(sorted(kept.values(), key=_place)), _best((annotation for _, annotation in moved), kept))
 
 
 def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Sequence[Entity]) -> tuple[Relation, ...]:
@@ -99,7 +99,7 @@ def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Se
 
     All entities stay, whichever words they share.
     """
-    known = {one: one for one in reversed(entities)}  # of equal ones the first
+    known = {entity: entity for entity in reversed(entities)}  # of equal ones the first
     return _best((_shift(annotation, window.start) for window, annotation in annotations), known)
 
 
@@ -119,13 +119,13 @@ def _without_conflicts(candidates: Iterable[_Candidate]) -> dict[Entity, Entity]
     """Return the entities that stay when conflicts are resolved, each under itself as the key."""
     kept: dict[Entity, Entity] = {}
     owners: dict[int, list[_Candidate]] = {}
-    for one in sorted(candidates, key=lambda one: (-one.margin, -_score(one.entity), _place(one.entity))):
-        words = [word for piece in one.entity.pieces() for word in range(piece.start, piece.end)]
-        if any(one.windows.isdisjoint(owner.windows) for word in words for owner in owners.get(word, ())):
+    for candidate in sorted(candidates, key=lambda c: (-c.margin, -_score(c.entity), _place(c.entity))):
+        words = [word for piece in candidate.entity.pieces() for word in range(piece.start, piece.end)]
+        if any(candidate.windows.isdisjoint(owner.windows) for word in words for owner in owners.get(word, ())):
             continue
-        kept[one.entity] = one.entity
+        kept[candidate.entity] = candidate.entity
         for word in words:
-            owners.setdefault(word, []).append(one)
+            owners.setdefault(word, []).append(candidate)
     return kept
 
 
@@ -140,8 +140,8 @@ def _margin(span: Span, window: Span, n_words: int) -> float:
     return min(left, right)
 
 
-def _score(found: Entity | Relation) -> float:
-    return -inf if found.score is None else found.score
+def _score(item: Entity | Relation) -> float:
+    return -inf if item.score is None else item.score
 
 
 def _place(entity: Entity) -> tuple[Span, tuple[Span, ...], str]:
@@ -157,7 +157,7 @@ def window_examples(example: Example, windows: Sequence[Span], context: int = 0)
     gold = example.gold
     examples = [_cut(example, window, context) for window in windows]
     lost_entities = sum(not _within(windows, entity) for entity in gold.entities)
-    lost_relations = sum(not _within(windows, one.head, one.tail) for one in gold.relations)
+    lost_relations = sum(not _within(windows, relation.head, relation.tail) for relation in gold.relations)
     return examples, lost_entities, lost_relations
 
 
@@ -176,9 +176,9 @@ def _cut(example: Example, window: Span, context: int) -> Example:
         tuple(entity for entity in gold.entities if _within([window], entity)),
         tuple(relation for relation in gold.relations if _within([window], relation.head, relation.tail)),
     )
-    around = around_window(sentence, window, context) if context else Context()
+    beside = window_context(sentence, window, context) if context else Context()
     return Example(
-        Sentence(sentence.words[window.start : window.end], offsets, text, around),
+        Sentence(sentence.words[window.start : window.end], offsets, text, beside),
         _shift(inside, -window.start),
         f"{example.id}[{window.start}:{window.end}]",
     )

@@ -43,13 +43,13 @@ def decode_words(
     """
     is_finite = check_sentences("entity", probabilities, lengths, len(tags.names))
     with nullcontext() if is_finite else np.errstate(invalid="ignore"):  # of padding, which may be infinite
-        found = pick(probabilities)
-    best = found.argmax(-1)
+        probable = pick(probabilities)
+    best = probable.argmax(-1)
     if search == "viterbi":
-        best = _mend(best, found, np.array(lengths, dtype=np.intp), _transitions(tags))
-        certain_of = np.take_along_axis(found, best[..., None], -1)[..., 0]
+        best = _mend(best, probable, np.array(lengths, dtype=np.intp), _transitions(tags))
+        certain_of = np.take_along_axis(probable, best[..., None], -1)[..., 0]
     else:
-        certain_of = np.maximum.reduce(found, -1)
+        certain_of = np.maximum.reduce(probable, -1)
     # As lists: a look at one number of an array takes as long as the decoding of a word.
     chosen, certainty = best.tolist(), certain_of.tolist()
     return [
@@ -71,7 +71,7 @@ def _transitions(tags: SequenceTags) -> NDArray[np.bool_]:
 
 
 def _mend(
-    best: NDArray[np.intp], found: NDArray[np.float64], lengths: NDArray[np.intp], may_follow: NDArray[np.bool_]
+    best: NDArray[np.intp], probable: NDArray[np.float64], lengths: NDArray[np.intp], may_follow: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """Replace the likeliest tags by the likeliest allowed sequence in sentences where they are not allowed together."""
     beyond = np.arange(best.shape[1] + 1) >= lengths[:, None]
@@ -81,19 +81,19 @@ def _mend(
     if not len(rows):
         return best
     mended = best.copy()
-    mended[rows] = _best_paths(found[rows], beyond[rows], may_follow)
+    mended[rows] = _best_paths(probable[rows], beyond[rows], may_follow)
     return mended
 
 
 def _best_paths(
-    found: NDArray[np.float64], beyond: NDArray[np.bool_], may_follow: NDArray[np.bool_]
+    probable: NDArray[np.float64], beyond: NDArray[np.bool_], may_follow: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """Return (sentences, words): the likeliest allowed sequence of tags; all sentences advance word by word together.
 
     Beyond its end a sentence stays outside of all entities, which ends the last entity and costs nothing.
     """
-    n_sentences, n_words, n_tags = found.shape
-    steps = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+    n_sentences, n_words, n_tags = probable.shape
+    steps = np.log(np.maximum(probable, np.finfo(np.float64).tiny))
     steps = np.pad(steps, ((0, 0), (0, 1), (0, 0)))
     steps[beyond] = -np.inf
     steps[beyond, 0] = 0

@@ -37,9 +37,9 @@ def check_probabilities(what: str, probabilities: Probabilities | Logits, shape:
 
 def check_shape(what: str, probabilities: Probabilities | Logits, shape: tuple[int, ...]) -> None:
     """Refuse an array of the wrong shape."""
-    found = values_of(probabilities).shape
-    if found != shape:
-        raise ValueError(f"the {what} probabilities have the shape {found}, expected {shape}")
+    actual = values_of(probabilities).shape
+    if actual != shape:
+        raise ValueError(f"the {what} probabilities have the shape {actual}, expected {shape}")
 
 
 def check_sentences(what: str, probabilities: Probabilities | Logits, lengths: Sequence[int], n_tags: int) -> bool:
@@ -65,9 +65,9 @@ def values_of(probabilities: Probabilities | Logits) -> Probabilities:
     return probabilities.values if isinstance(probabilities, Logits) else probabilities
 
 
-def pick(probabilities: Probabilities | Logits, *places: NDArray[np.intp]) -> NDArray[np.float64]:
+def pick(probabilities: Probabilities | Logits, *indices: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the probabilities at `places` (indices along all axes but the last), or all if no places are given."""
-    picked = values_of(probabilities)[places] if places else values_of(probabilities)
+    picked = values_of(probabilities)[indices] if indices else values_of(probabilities)
     return _softmax(picked) if isinstance(probabilities, Logits) else picked.astype(np.float64)
 
 

@@ -37,17 +37,19 @@ def decode_relations(
 ) -> tuple[Relation, ...]:
     """Decode the relations between the entities; `probabilities` has the axes (row words, column words, tags).
 
-    For each ordered pair, `TableTags.ballot` names the cells that are asked and what each tag says in them; the outcome
-    with the most probability wins. Ties go to no relation, then to the type that the schema has first. Entities that
-    share words have no relation. Tags that speak for something else than a relation from head to tail, such as a
-    relation in the opposite direction, count as no relation, which is how the published numbers were made, or with
-    `opposite="ignored"` for nothing, as the paper's text has it: then only ⊥ speaks for no relation.
+    For each ordered pair, `TableTags.deciding_cells` names the cells that decide and what each tag votes for in them;
+    the outcome with the most probability wins. Ties go to no relation, then to the type that the schema has first.
+    Entities that share words have no relation.
+
+    Tags that vote for something else than a relation from head to tail, such as a relation in the opposite direction,
+    count as no relation; the published numbers were made so. With `opposite="ignored"` they count for nothing, as in
+    the paper's text: then only ⊥ votes for no relation.
 
     With `constraints="schema"` a tag that the schema does not allow between entities of the two types, in the direction
     that the tag has, counts for nothing at all: not for no relation either, since it says that there is one. A score
     is the same as without constraints.
 
-    A relation's score is its mass divided by the number of cells that were asked, so that it lies in [0, 1].
+    A relation's score is its mass divided by the number of deciding cells, so that it lies in [0, 1].
     """
     values = values_of(probabilities)
     check_shape("relation", probabilities, (len(values), len(values), len(tags.names)))
@@ -71,21 +73,21 @@ def decode_tables(
     single sentence the overhead of each step would far exceed the computation in it.
     """
     check_sentences("relation", probabilities, lengths, len(tags.names))
-    known = [tuple(dict.fromkeys(one)) for one in entities]
-    found: list[tuple[Relation, ...]] = [()] * len(known)
-    related = [row for row, one in enumerate(known) if len(one) > 1]
-    groups = [[row] for row in related if len(known[row]) > _TOGETHER]
-    for rows in ([row for row in related if len(known[row]) <= _TOGETHER], *groups):
+    distinct = [tuple(dict.fromkeys(of_sentence)) for of_sentence in entities]
+    relations: list[tuple[Relation, ...]] = [()] * len(distinct)
+    with_pairs = [row for row, of_sentence in enumerate(distinct) if len(of_sentence) > 1]
+    alone = [[row] for row in with_pairs if len(distinct[row]) > _TOGETHER]
+    for rows in ([row for row in with_pairs if len(distinct[row]) <= _TOGETHER], *alone):
         if rows:
-            asked = _Asked.of([known[row] for row in rows], [lengths[row] for row in rows], tags)
-            decided = _decide(probabilities, np.array(rows), asked, tags, opposite, constraints)
-            for row, relations in zip(rows, decided, strict=True):
-                found[row] = relations
-    return found
+            pairs = _EntityPairs.of([distinct[row] for row in rows], [lengths[row] for row in rows], tags)
+            decided = _decide(probabilities, np.array(rows), pairs, tags, opposite, constraints)
+            for row, of_sentence in zip(rows, decided, strict=True):
+                relations[row] = of_sentence
+    return relations
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _EntityPairs:
     """The entities of some sentences and the words that stand for them, padded; no cells of other words are read."""
 
     entities: Sequence[tuple[Entity, ...]]
@@ -99,31 +101,31 @@ class _Asked:
     """(sentences, entities, words): 1 where the word stands for the entity."""
 
     @classmethod
-    def of(cls, entities: Sequence[tuple[Entity, ...]], lengths: Sequence[int], tags: TableTags) -> _Asked:
-        for one, length in zip(entities, lengths, strict=True):
-            for entity in one:
+    def of(cls, entities: Sequence[tuple[Entity, ...]], lengths: Sequence[int], tags: TableTags) -> _EntityPairs:
+        for of_sentence, length in zip(entities, lengths, strict=True):
+            for entity in of_sentence:
                 check_fit(entity, length)
-        words_of = [list(map(tags.words, one)) for one in entities]
-        words = [list(dict.fromkeys(chain.from_iterable(own))) for own in words_of]
+        words_of = [list(map(tags.words, of_sentence)) for of_sentence in entities]
+        words = [list(dict.fromkeys(chain.from_iterable(of_entities))) for of_entities in words_of]
         n_words = list(map(len, words))
         members = np.zeros((len(entities), max(map(len, entities)), max(n_words)))
-        for row, own in enumerate(words_of):
-            places = {word: place for place, word in enumerate(words[row])}
-            for number, one_entity in enumerate(own):
-                for word in one_entity:
-                    members[row, number, places[word]] = 1
+        for row, of_entities in enumerate(words_of):
+            columns = {word: column for column, word in enumerate(words[row])}
+            for number, of_entity in enumerate(of_entities):
+                for word in of_entity:
+                    members[row, number, columns[word]] = 1
         return cls(entities, words_of, n_words, _pad(words), members)
 
     def allowed(self, tags: TableTags) -> NDArray[np.bool_]:
         """Return (sentences, entities, entities, tags): True if the schema allows the tag between the two entities."""
         numbers = {label: number for number, label in enumerate(tags.schema.entity_types)}
-        types = _pad([[numbers.get(entity.label, len(numbers)) for entity in one] for one in self.entities])
+        types = _pad([[numbers.get(entity.label, len(numbers)) for entity in row] for row in self.entities])
         return tags.allowed[types[:, :, None], types[:, None]]
 
     def in_order(self) -> NDArray[np.bool_]:
         """Return (sentences, heads, tails): True if the head comes first; if both begin together, the shorter does."""
-        after = 1 + max(entity.span.end for one in self.entities for entity in one)
-        order = _pad([[entity.span.start * after + entity.span.end for entity in one] for one in self.entities])
+        after = 1 + max(entity.span.end for row in self.entities for entity in row)
+        order = _pad([[entity.span.start * after + entity.span.end for entity in row] for row in self.entities])
         in_order: NDArray[np.bool_] = order[:, :, None] < order[:, None]
         return in_order
 
@@ -160,35 +162,35 @@ def _pad(rows: Sequence[list[int]]) -> _Indices:
 def _decide(
     probabilities: Probabilities | Logits,
     rows: _Indices,
-    asked: _Asked,
+    pairs: _EntityPairs,
     tags: TableTags,
     opposite: Opposite,
     constraints: Constraints,
 ) -> list[tuple[Relation, ...]]:
     """Decide on the relations of the sentences in these rows of the batch."""
-    blocks = _block_sums(asked.members, _read_cells(probabilities, rows, asked.words, asked.cells(tags)))
+    blocks = _block_sums(pairs.members, _read_cells(probabilities, rows, pairs.words, pairs.cells(tags)))
     if constraints == "schema":
-        blocks *= asked.allowed(tags)
-    votes = _votes(blocks, asked, tags, opposite)
+        blocks *= pairs.allowed(tags)
+    votes = _votes(blocks, pairs, tags, opposite)
     # argmax takes the first of equals: no relation, then the types in the order of the schema.
     winners = votes.argmax(axis=-1)
-    places = winners.nonzero()
-    found: list[list[Relation]] = [[] for _ in asked.entities]
-    if not len(places[0]):
-        return [()] * len(found)
-    won = winners[places]
+    related = winners.nonzero()
+    relations: list[list[Relation]] = [[] for _ in pairs.entities]
+    if not len(related[0]):
+        return [()] * len(relations)
+    won = winners[related]
     names = tags.schema.relation_names
     # Where only one half of the table is filled, so is only one of a cell and its mirrored one.
-    n_cells_of_pair = 2 if tags.asks_mirrored and tags.fill == "entire" else 1
-    columns = (*places, won, votes[(*places, won)])
-    for number, head, tail, kind, mass in zip(*(one.tolist() for one in columns), strict=True):
-        entities, words_of = asked.entities[number], asked.words_of[number]
+    n_cells_of_pair = 2 if tags.uses_mirrored_cells and tags.fill == "entire" else 1
+    columns = (*related, won, votes[(*related, won)])
+    for number, head, tail, kind, mass in zip(*(column.tolist() for column in columns), strict=True):
+        entities, words_of = pairs.entities[number], pairs.words_of[number]
         if not set(words_of[head]).isdisjoint(words_of[tail]):
             continue
         n_cells = n_cells_of_pair * len(words_of[head]) * len(words_of[tail])
         # Softmax in single precision may sum to a little more than 1.
-        found[number].append(Relation(entities[head], entities[tail], names[kind - 1], min(mass / n_cells, 1.0)))
-    return [tuple(one) for one in found]
+        relations[number].append(Relation(entities[head], entities[tail], names[kind - 1], min(mass / n_cells, 1.0)))
+    return [tuple(of_sentence) for of_sentence in relations]
 
 
 def _block_sums(members: _Array, table: _Array) -> _Array:
@@ -199,30 +201,30 @@ def _block_sums(members: _Array, table: _Array) -> _Array:
     return sums
 
 
-def _votes(blocks: _Array, asked: _Asked, tags: TableTags, opposite: Opposite) -> _Array:
+def _votes(blocks: _Array, pairs: _EntityPairs, tags: TableTags, opposite: Opposite) -> _Array:
     """Return (sentences, heads, tails, outcomes): the probability mass for each outcome."""
     n_outcomes, n_tags = 1 + len(tags.schema.relation_types), blocks.shape[-1]
     # Only the tags of symmetric types say something else of a pair that is not in order.
     orders = (False, True) if any(kind.symmetric for kind in tags.schema.relation_types) else (True,)
-    readings = tuple([tags.outcomes(*reading) for reading in product((True, False), orders)])
+    readings = tuple([tags.tag_votes(*reading) for reading in product((True, False), orders)])
     # As if the row were the head's and as if the column were; then as if no pair were in order, and as if all were.
     masses = blocks.reshape(-1, n_tags) @ _gathering(readings, n_outcomes, opposite)
     masses = masses.reshape(*blocks.shape[:-1], 2, len(orders), n_outcomes)
     votes = masses[..., 0, :, :]
-    if tags.asks_mirrored:
+    if tags.uses_mirrored_cells:
         votes = votes + masses[..., 1, :, :].swapaxes(1, 2)
     if len(orders) == 1:
         return votes[..., 0, :]
-    return np.where(asked.in_order()[..., None], votes[..., 1, :], votes[..., 0, :])
+    return np.where(pairs.in_order()[..., None], votes[..., 1, :], votes[..., 0, :])
 
 
 @lru_cache(maxsize=256)
-def _gathering(outcomes: tuple[tuple[int, ...], ...], n_outcomes: int, opposite: Opposite) -> _Array:
+def _gathering(tag_votes: tuple[tuple[int, ...], ...], n_outcomes: int, opposite: Opposite) -> _Array:
     """Return (tags, outcomes of every reading): 1 where the tag speaks for the outcome; the same for all sentences."""
     parts = []
-    for one in outcomes:
-        gathering = np.zeros((len(one), n_outcomes))
-        gathering[np.arange(len(one)), one] = 1
+    for votes in tag_votes:
+        gathering = np.zeros((len(votes), n_outcomes))
+        gathering[np.arange(len(votes)), votes] = 1
         if opposite == "ignored":
             gathering[1:, 0] = 0
         parts.append(gathering)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from relatum.decoding.entities import Search, decode_words
 from relatum.decoding.probabilities import Logits, Probabilities
@@ -12,28 +13,39 @@ from relatum.tagging.table import TableTags
 from relatum.types import Annotation, Entity
 
 
+@dataclass(frozen=True, slots=True)
+class DecodingOptions:
+    """The choices in decoding; the defaults are those behind the published numbers."""
+
+    opposite: Opposite = "no-relation"
+    """The outcome that tags of the opposite direction vote for, as `decode_relations` explains."""
+    search: Search = "rules"
+    """The search for the tags of words, as `decode_entities` explains."""
+    constraints: Constraints = "none"
+    """The relations that are possible between two entities, as `decode_relations` explains."""
+
+
 def decode_sentences(
     entity_probabilities: Probabilities | Logits,
     relation_probabilities: Probabilities | Logits | None,
     lengths: Sequence[int],
     sequence_tags: SequenceTags,
     table_tags: TableTags,
-    opposite: Opposite,
+    options: DecodingOptions,
     entities: Sequence[tuple[Entity, ...]] | None = None,
-    *,
-    search: Search = "rules",
-    constraints: Constraints = "none",
 ) -> list[Annotation]:
     """Decode the entities and relations of each sentence of a batch.
 
     The probabilities have the axes (sentences, words, tags) and (sentences, row words, column words, tags); values
     beyond the `lengths` of the sentences are not looked at. If `entities` are given, they are returned as they are and
     only relations between them are looked for; they may be nested, overlapping or discontinuous. Without relation
-    probabilities there are no relations. `search` is passed to `decode_words`; `opposite` and `constraints` mean the
-    same as in `decode_relations`.
+    probabilities there are no relations.
     """
-    found = decode_words(entity_probabilities, lengths, sequence_tags, search) if entities is None else entities
+    if entities is None:
+        entities = decode_words(entity_probabilities, lengths, sequence_tags, options.search)
     if relation_probabilities is None:
-        return [Annotation(one) for one in found]
-    relations = decode_tables(relation_probabilities, lengths, found, table_tags, opposite, constraints)
-    return [Annotation(one, related) for one, related in zip(found, relations, strict=True)]
+        return [Annotation(of_sentence) for of_sentence in entities]
+    relations = decode_tables(
+        relation_probabilities, lengths, entities, table_tags, options.opposite, options.constraints
+    )
+    return [Annotation(*of_sentence) for of_sentence in zip(entities, relations, strict=True)]

@@ -129,35 +129,46 @@ def load_automodel(
 def _read_config(folder: Path) -> Any:
     """Read the settings of an encoder for the library, without settings that could make it load something else."""
     path = folder / "config.json"
-    found = read_settings(folder)
-    name = found.get("model_type")
-    if not isinstance(name, str) or name not in transformers.CONFIG_MAPPING:
-        if "auto_map" in found:
-            raise RelatumError(f"{folder}: {CODE_CURE}")
-        raise RelatumError(f"{path}: found the model_type {name!r:.50}, which the transformers library does not have")
-    for key in _REFUSED:
-        if found.get(key):
-            raise RelatumError(f"{path}: found {key}; expected an encoder with plain weights, not compressed ones")
-    kind: Any = transformers.CONFIG_MAPPING[name]
-    if kind not in transformers.MODEL_MAPPING or kind.sub_configs:
-        raise RelatumError(f"{path}: found a model of the kind {name}; expected one that is only an encoder of text")
+    stored = read_settings(folder)
+    kind = _find_kind(stored, folder)
     settings = {
         key: value
-        for key, value in found.items()
+        for key, value in stored.items()
         if not key.startswith("_") and key not in _LEFT_OUT and not callable(getattr(kind, key, None))
     }
     try:
         config = kind.from_dict(settings)
-        for key, most in _LIMITS.items():
-            value = getattr(config, key, None)
-            for number in value if isinstance(value, list) else [value]:
-                if isinstance(number, int) and not 0 < number <= most:
-                    raise RelatumError(f"{path}: found {number} for {key}, expected a number from 1 to {most:,}")
+        _check_limits(config, path)
     except RelatumError:
         raise
     except Exception as error:  # each kind checks its settings in its own way, or not at all
         raise RelatumError(f"{path}: the settings of the encoder cannot be used ({error})") from error
     return config
+
+
+def _find_kind(stored: Mapping[str, object], folder: Path) -> Any:
+    """Return the library's class for the settings of an encoder; refuse what is not a plain encoder of text."""
+    path, name = folder / "config.json", stored.get("model_type")
+    if not isinstance(name, str) or name not in transformers.CONFIG_MAPPING:
+        if "auto_map" in stored:
+            raise RelatumError(f"{folder}: {CODE_CURE}")
+        raise RelatumError(f"{path}: found the model_type {name!r:.50}, which the transformers library does not have")
+    for key in _REFUSED:
+        if stored.get(key):
+            raise RelatumError(f"{path}: found {key}; expected an encoder with plain weights, not compressed ones")
+    kind: Any = transformers.CONFIG_MAPPING[name]
+    if kind not in transformers.MODEL_MAPPING or kind.sub_configs:
+        raise RelatumError(f"{path}: found a model of the kind {name}; expected one that is only an encoder of text")
+    return kind
+
+
+def _check_limits(config: Any, path: Path) -> None:
+    """Refuse sizes that no encoder has."""
+    for key, most in _LIMITS.items():
+        value = getattr(config, key, None)
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and not 0 < number <= most:
+                raise RelatumError(f"{path}: found {number} for {key}, expected a number from 1 to {most:,}")
 
 
 def _n_positions(model: nn.Module) -> int | None:

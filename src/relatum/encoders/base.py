@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import Parameter
 from torch.nn.functional import pad
 
 from relatum.types import Context
+
+if TYPE_CHECKING:
+    from relatum.encoders.huggingface import HuggingFaceEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderInput:
+    """A batch of sentences for an encoder to read."""
+
+    words: Sequence[Sequence[str]]
+    """The words of each sentence."""
+    context: Sequence[Context] | None = None
+    """The words around each sentence in its text; None if no encoder is to read them."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of words of each sentence."""
+        return list(map(len, self.words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +89,13 @@ def stack_features(features: Sequence[Features]) -> EncoderOutput:
 
 
 class TextEncoder(Protocol):
-    """A frozen language model."""
+    """A language model. `FrozenEncoder` has the answers of a model that is not trained."""
 
     @property
     def width(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
 
     @property
     def n_mixed(self) -> int:
@@ -82,6 +104,10 @@ class TextEncoder(Protocol):
     @property
     def n_attention_maps(self) -> int:
         """The number of attention maps: layers times heads; 0 if the model has no attention."""
+
+    @property
+    def heads_per_layer(self) -> Sequence[int]:
+        """The number of attention maps of each layer, in their order."""
 
     @property
     def max_pieces(self) -> int | None:
@@ -95,15 +121,83 @@ class TextEncoder(Protocol):
     def fingerprint(self) -> str:
         """A hash of the weights and of every setting that changes the features."""
 
+    @property
+    def is_trained(self) -> bool:
+        """True if weights of the encoder are learned together with the network."""
+
+    @property
+    def is_cached(self) -> bool:
+        """True if the encoder keeps the features of sentences; then `encode_each` is the cheaper way to get them."""
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The module with all weights of an encoder that is trained; None for any other encoder."""
+
+    @property
+    def members(self) -> Sequence[TextEncoder]:
+        """The encoders that read side by side; usually the encoder alone."""
+
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         """Return the number of pieces that each word is cut into; at least 1."""
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        """Return the features of sentences of words, on the encoder's device and without gradients.
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        """Return the features of sentences of words, on the encoder's device.
 
-        Of the context around a sentence, the encoder reads as much as its settings say and as it has room for; context
-        gets no features. A sentence over `max_pieces` is an error: cutting it up is the caller's business.
+        An encoder reads as much context as its settings say and as it has room for; context gets no features. A
+        sentence over `max_pieces` is an error: cutting it up is the caller's business. With `learning`, an encoder that
+        is trained computes gradients and applies dropout; no other encoder does.
         """
+
+    def encode_each(self, batch: EncoderInput) -> list[Features]:
+        """Return the features of each sentence by itself."""
+
+    def flush(self) -> None:
+        """Write out features that wait to be written, if the encoder keeps features on disk."""
+
+    def learned_weights(self) -> list[list[Parameter]]:
+        """Return the weights that are learned, from the embeddings to the top layer; none for a frozen encoder."""
+
+    def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
+        """Write what was learned on top of the encoder's own files, adapters or all weights, if there is any."""
+
+    def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
+        """Return the encoder with `replace(transformer)` in place of every frozen transformer in it."""
 
     def to(self, device: torch.device | str) -> TextEncoder:
         """Move the encoder to a device; return the encoder itself."""
+
+
+class FrozenEncoder:
+    """The answers of an encoder that is not trained, keeps no features and has no transformer to replace."""
+
+    is_trained = False
+    is_cached = False
+    device = torch.device("cpu")
+
+    @property
+    def module(self) -> nn.Module | None:
+        return None
+
+    @property
+    def heads_per_layer(self: TextEncoder) -> Sequence[int]:
+        return [self.n_attention_maps] if self.n_attention_maps else []
+
+    @property
+    def members(self: TextEncoder) -> Sequence[TextEncoder]:
+        return [self]
+
+    def encode_each(self: TextEncoder, batch: EncoderInput) -> list[Features]:
+        return self.encode(batch).split(batch.lengths)
+
+    def flush(self) -> None:
+        pass
+
+    def learned_weights(self) -> list[list[Parameter]]:
+        return []
+
+    def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
+        pass
+
+    def replace_transformers(self: TextEncoder, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
+        del replace
+        return self

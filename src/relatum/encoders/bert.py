@@ -14,15 +14,12 @@ from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from relatum.encoders.adapters import Change
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.frozen import FrozenLinear, Packed, can_split
 from relatum.encoders.weights import WEIGHTS, load_weights
 from relatum.errors import RelatumError
-from relatum.kernels.backend import allows_compiled
-from relatum.kernels.encoder import cpu as compiled
 
 _NAMES = {
     "embeddings.word_embeddings": "pieces",
@@ -88,10 +85,8 @@ class BertShape:
         return cls(epsilon, *counts)
 
 
-class Bert(Packed, Backbone):
+class Bert(Backbone):
     """A BERT's embeddings and layers, without the pooler; without dropout, as the model is only ever used frozen."""
-
-    _packed: compiled.PackedEncoder | None = None
 
     def __init__(self, shape: BertShape) -> None:
         super().__init__()
@@ -103,7 +98,7 @@ class Bert(Packed, Backbone):
         self.positions = _embedding(shape.n_positions, shape.width)
         self.segments = _embedding(shape.n_segments, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
-        self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.n_layers))
+        self.layers = nn.ModuleList(BertLayer(shape) for _ in range(shape.n_layers))
 
     def outputs(self, pieces: Tensor, mask: Tensor, want_attention: bool) -> Iterator[LayerOutput]:
         rows = _Rows.of(mask)
@@ -117,28 +112,6 @@ class Bert(Packed, Backbone):
         for layer in self.layers:
             hidden, attention = layer(hidden, rows, bias, want_attention)
             yield LayerOutput(rows.spread(hidden), attention)
-
-    def pack(self) -> compiled.PackedEncoder | None:
-        """Return all weights for compiled code, which computes the same; None if that is impossible, or not wanted."""
-        weight = self.norm.weight
-        if torch.is_grad_enabled() or weight.device.type != "cpu" or weight.dtype != torch.float32:
-            return None
-        if not allows_compiled() or not compiled.is_available():
-            return None
-        first = next(iter(self.layers), None)
-        splits = isinstance(first, _Layer) and first.inner.splits  # all of them do, or none
-        if splits and not can_split():
-            return None
-        if self._packed is None or self._packed.splits != splits:
-            self._packed = compiled.PackedEncoder(self._weights(), splits)
-        return self._packed
-
-    def _weights(self) -> compiled.EncoderWeights:
-        layers = [layer.weights() for layer in self.layers if isinstance(layer, _Layer)]
-        positions = self.positions.weight + self.segments.weight[0]
-        return compiled.EncoderWeights(
-            self.pieces.weight, positions, _norm_weights(self.norm), layers, self.n_attention_heads
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,47 +157,33 @@ def _embedding(n_vectors: int, width: int) -> nn.Embedding:
     return nn.Embedding(n_vectors, width, _weight=torch.empty(n_vectors, width))
 
 
-def _dense_weights(layer: nn.Linear) -> compiled.DenseWeights:
-    return compiled.DenseWeights(layer.weight, layer.bias)
+class BertLayer(nn.Module):
+    """A layer of a BERT: attention and a feed-forward network, added and normalised."""
 
-
-def _norm_weights(norm: nn.LayerNorm) -> compiled.NormWeights:
-    return compiled.NormWeights(norm.weight, norm.bias, norm.eps)
-
-
-class _Layer(nn.Module):
     def __init__(self, shape: BertShape) -> None:
         super().__init__()
-        self.attention = _Attention(shape.width, shape.n_attention_heads)
+        self.attention = BertAttention(shape.width, shape.n_attention_heads)
         self.attention_norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
-        self.inner = FrozenLinear(shape.width, shape.inner_width)
-        self.outer = FrozenLinear(shape.inner_width, shape.width)
+        self.inner = nn.Linear(shape.width, shape.inner_width)
+        self.outer = nn.Linear(shape.inner_width, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=shape.norm_epsilon)
-
-    def weights(self) -> compiled.LayerWeights:
-        return compiled.LayerWeights(
-            _dense_weights(self.attention.projection),
-            _dense_weights(self.attention.output),
-            _norm_weights(self.attention_norm),
-            _dense_weights(self.inner),
-            _dense_weights(self.outer),
-            _norm_weights(self.norm),
-        )
 
     def forward(
         self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
         read, attention = self.attention(hidden, rows, bias, want_attention)
         hidden = self.attention_norm(hidden + read)
-        return self.norm(hidden + self.outer(self.inner.activate(hidden))), attention
+        return self.norm(hidden + self.outer(gelu(self.inner(hidden)))), attention
 
 
-class _Attention(nn.Module):
+class BertAttention(nn.Module):
+    """Attention between the pieces of a sentence; one product makes queries, keys and values."""
+
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
         self.n_attention_heads = n_attention_heads
-        self.projection = FrozenLinear(width, len(_PROJECTED) * width)
-        self.output = FrozenLinear(width, width)
+        self.projection = nn.Linear(width, len(_PROJECTED) * width)
+        self.output = nn.Linear(width, width)
 
     def forward(
         self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool

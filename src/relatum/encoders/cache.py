@@ -6,17 +6,20 @@ import hashlib
 import json
 import logging
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
 from relatum.config import EncoderConfig
-from relatum.encoders.base import EncoderOutput, Features, TextEncoder, stack_features
+from relatum.encoders.base import EncoderInput, EncoderOutput, Features, FrozenEncoder, TextEncoder, stack_features
 from relatum.encoders.disk import DiskStore
 from relatum.folders import cache_folder, expand_user
 from relatum.types import Context
+
+if TYPE_CHECKING:
+    from relatum.encoders.huggingface import HuggingFaceEncoder
 
 _MIB = 2**20
 _NOTHING = Context()
@@ -58,11 +61,13 @@ class MemoryStore:
         pass
 
 
-class CachedEncoder:
+class CachedEncoder(FrozenEncoder):
     """An encoder that computes only what it has not computed before, with the cache that its configuration asks for.
 
     Features are kept as the encoder gave them, on the CPU unless `keep_on` says otherwise.
     """
+
+    is_cached = True
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class CachedEncoder:
         store: FeatureStore | None = None,
     ) -> None:
         self.inner = inner
+        self.device = inner.device
         self._store = store or _make_store(config)
         self._keep_on = keep_on
         self._context = config.context
@@ -94,6 +100,14 @@ class CachedEncoder:
         return self.inner.n_attention_maps
 
     @property
+    def heads_per_layer(self) -> Sequence[int]:
+        return self.inner.heads_per_layer
+
+    @property
+    def members(self) -> Sequence[TextEncoder]:
+        return self.inner.members
+
+    @property
     def max_pieces(self) -> int | None:
         return self.inner.max_pieces
 
@@ -108,31 +122,36 @@ class CachedEncoder:
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return self.inner.count_pieces(words)
 
+    def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
+        """Let the encoder inside compute with other transformers; kept features stay."""
+        self.inner = self.inner.replace_transformers(replace)
+        return self
+
     def to(self, device: torch.device | str) -> CachedEncoder:
         self.inner.to(device)
+        self.device = self.inner.device
         return self
 
     def flush(self) -> None:
-        """Write out the features that wait to be written, if features are kept on disk."""
         if self._store is not None:
             self._store.flush()
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        if self._store is None or not sentences:
-            return self.inner.encode(sentences, around)
-        stacked = stack_features(self.features(sentences, around))
-        device = getattr(self.inner, "device", None)  # one that has none computes where features are kept
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
+        if self._store is None or not batch.words:
+            return self.inner.encode(batch)
+        stacked = stack_features(self.encode_each(batch))
         maps = stacked.attention_maps
-        return EncoderOutput(stacked.vectors.to(device), None if maps is None else maps.to(device))
+        return EncoderOutput(stacked.vectors.to(self.device), None if maps is None else maps.to(self.device))
 
-    def features(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> list[Features]:
+    def encode_each(self, batch: EncoderInput) -> list[Features]:
         """Return the features of each sentence by itself, on the device where they are kept."""
-        store = self._store
+        store, sentences = self._store, batch.words
         if store is None:
-            return self.inner.encode(sentences, around).split([len(words) for words in sentences])
+            return self.inner.encode_each(batch)
         contexts = [_NOTHING] * len(sentences)
-        if around is not None and self._context:
-            contexts = [one.nearest(self._context) for one in around]
+        if batch.context is not None and self._context:
+            contexts = [context.nearest(self._context) for context in batch.context]
         keys = [self._key(words, context) for words, context in zip(sentences, contexts, strict=True)]
         found: dict[str, Features] = {}
         missing: dict[str, tuple[Sequence[str], Context]] = {}
@@ -158,7 +177,7 @@ class CachedEncoder:
 
     def _compute(self, missing: dict[str, tuple[Sequence[str], Context]], store: FeatureStore) -> dict[str, Features]:
         sentences, contexts = zip(*missing.values(), strict=True)
-        output = self.inner.encode(sentences, contexts if self._context else None)
+        output = self.inner.encode(EncoderInput(sentences, contexts if self._context else None))
         computed = {}
         for key, one in zip(missing, output.split([len(words) for words in sentences]), strict=True):
             computed[key] = self._packed(one)

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder
 from relatum.encoders.elmo_network import ACTIVATIONS, CharacterCnn, Elmo, ProjectedLstm
 from relatum.encoders.hashing import files_hash
 from relatum.errors import MissingExtraError, RelatumError
 from relatum.files import open_file, read_json
-from relatum.types import Context
 
 _SENTENCE_BEGIN, _SENTENCE_END, _WORD_BEGIN, _WORD_END, _FILLER = range(256, 261)
 """The numbers of the special characters, which follow the 256 bytes."""
@@ -26,7 +25,7 @@ _WIDEST, _MOST = 2**16, 100
 4096 and 7 filters."""
 
 
-class ElmoEncoder:
+class ElmoEncoder(FrozenEncoder):
     """A frozen ELMo; a word's vector is all its layers side by side (3072 numbers for the large one).
 
     Each sentence is read from a state of zeros, so that its features do not depend on the sentences before it.
@@ -89,8 +88,9 @@ class ElmoEncoder:
         return self
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        del around  # no setting lets it read more than a sentence
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
+        sentences = batch.words  # no setting lets it read more than a sentence
         longest = max(map(len, sentences), default=0)
         if not longest:
             return EncoderOutput(torch.zeros(len(sentences), 0, self.width, device=self.device), None)

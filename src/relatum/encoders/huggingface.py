@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,21 +17,35 @@ from torch import Tensor
 from relatum.config import EncoderConfig
 from relatum.encoders.adapters import read_changes
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderOutput
-from relatum.encoders.bert import Bert, BertShape, load_bert
-from relatum.encoders.frozen import split_products
+from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder, TextEncoder
+from relatum.encoders.bert import BertShape, load_bert
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
-from relatum.kernels.encoder.cpu import PreparedReading, Reading
 from relatum.types import Context
 
 _NO_WORD, _NO_PIECE = -1, -2
 """Markers in place of the word that a piece belongs to: for a piece that belongs to no word, and for padding."""
 
 
-class HuggingFaceEncoder:
+class CutSentence(NamedTuple):
+    """The pieces of a sentence."""
+
+    prefix: Sequence[int]
+    """The special pieces and the context before the words."""
+    words: Sequence[tuple[int, ...]]
+    """The pieces of each word."""
+    suffix: Sequence[int]
+    """The context and the special pieces after the words."""
+
+    @property
+    def pieces(self) -> list[int]:
+        """All pieces, in their order."""
+        return [*self.prefix, *chain.from_iterable(self.words), *self.suffix]
+
+
+class HuggingFaceEncoder(FrozenEncoder):
     """A frozen transformer over pieces, read off in words.
 
     The vector of a piece is the mean of the last layers; or all layers side by side, the embeddings first, if the
@@ -46,9 +62,9 @@ class HuggingFaceEncoder:
         want_maps: bool,
         folder: Path,
         adapters: Path | None = None,
-        or_all: bool = False,
+        allow_fewer_layers: bool = False,
     ) -> None:
-        if or_all:
+        if allow_fewer_layers:
             config = config.model_copy(update={"n_layers": min(config.n_layers, backbone.n_layers)})
         if config.mixing == "mean" and config.n_layers > backbone.n_layers:
             raise RelatumError(
@@ -58,10 +74,10 @@ class HuggingFaceEncoder:
         self.folder = folder
         self.adapters = adapters
         """The folder of the adapters that were added to the weights; None where there are none."""
-        self._backbone = backbone
-        self._tokenizer = tokenizer
-        self._config = config
-        self._want_maps = want_maps
+        self.backbone = backbone
+        self.config = config
+        self.want_maps = want_maps
+        self.tokenizer = tokenizer
         self.device = torch.device("cpu")
 
     @classmethod
@@ -71,12 +87,12 @@ class HuggingFaceEncoder:
         config: EncoderConfig,
         want_maps: bool = True,
         adapters: Path | None = None,
-        or_all: bool = False,
+        allow_fewer_layers: bool = False,
     ) -> HuggingFaceEncoder:
         """Load the encoder of a folder with config.json, safetensors and a tokenizer; without maps it is faster.
 
-        Adapters are made part of its weights. With `or_all`, an encoder with fewer layers than the settings say
-        averages all of its layers.
+        Adapters are made part of its weights. With `allow_fewer_layers`, an encoder with fewer layers than the
+        settings say averages all of its layers.
         """
         shape = BertShape.from_config(read_settings(folder))
         changes = {} if adapters is None else read_changes(adapters)
@@ -87,37 +103,36 @@ class HuggingFaceEncoder:
             from relatum.encoders.automodel import load_automodel  # transformers takes seconds to import
 
             backbone = load_automodel(folder, want_maps, changes)
-        return cls(backbone, PieceTokenizer.load(folder), config, want_maps, folder, adapters, or_all)
+        return cls(backbone, PieceTokenizer.load(folder), config, want_maps, folder, adapters, allow_fewer_layers)
 
     @property
     def width(self) -> int:
-        return self._backbone.width * self.n_mixed
+        return self.backbone.width * self.n_mixed
 
     @property
     def n_mixed(self) -> int:
-        return self._backbone.n_layers + 1 if self._config.mixing == "learned" else 1
+        return self.backbone.n_layers + 1 if self.config.mixing == "learned" else 1
 
     @property
     def n_attention_maps(self) -> int:
-        return self._backbone.n_layers * self._backbone.n_attention_heads if self._want_maps else 0
+        return sum(self.heads_per_layer)
 
     @property
-    def n_attention_heads(self) -> int:
-        """The number of attention maps of each layer."""
-        return self._backbone.n_attention_heads
+    def heads_per_layer(self) -> Sequence[int]:
+        return [self.backbone.n_attention_heads] * self.backbone.n_layers if self.want_maps else []
 
     @property
     def max_pieces(self) -> int | None:
-        n_positions = self._backbone.n_positions
+        n_positions = self.backbone.n_positions
         if n_positions is None:
             return None
-        return n_positions - len(self._tokenizer.prefix) - len(self._tokenizer.suffix)
+        return n_positions - len(self.tokenizer.prefix) - len(self.tokenizer.suffix)
 
     @cached_property
     def fingerprint(self) -> str:
-        config = self._config
+        config = self.config
         n_layers = config.n_layers if config.mixing == "mean" else config.mixing
-        settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self._want_maps]
+        settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self.want_maps]
         if self.adapters is not None:
             settings.append(adapters_hash(self.adapters))
         if config.context:
@@ -125,63 +140,42 @@ class HuggingFaceEncoder:
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
 
     def count_pieces(self, words: Sequence[str]) -> list[int]:
-        return list(map(len, map(self._tokenizer.cut, words)))
+        return list(map(len, map(self.tokenizer.cut, words)))
 
     def to(self, device: torch.device | str) -> HuggingFaceEncoder:
         self.device = torch.device(device)
-        self._backbone.to(self.device)
+        self.backbone.to(self.device)
         return self
 
-    def split_products(self) -> None:
-        """Make each product with weights of several in bfloat16 from now on; only if `frozen.can_split` is true."""
-        split_products(self._backbone)
+    def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
+        """Copy the adapters that were added to the weights."""
+        del dtype  # they stay as they are stored
+        if self.adapters is not None:
+            shutil.copytree(self.adapters, folder, dirs_exist_ok=True)
+
+    def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
+        return replace(self)
 
     @torch.no_grad()
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        return self._encode(sentences, around)
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        del learning
+        return self._encode(batch)
 
-    def _encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None) -> EncoderOutput:
-        longest = max(map(len, sentences), default=0)
+    def _encode(self, batch: EncoderInput) -> EncoderOutput:
+        longest = max(batch.lengths, default=0)
         if not longest:
-            shape = len(sentences), 0
-            maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self._want_maps else None
+            shape = len(batch.words), 0
+            maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self.want_maps else None
             return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
-        begun = self.begin(sentences, around)
-        if begun is not None:
-            begun.run()
-            return EncoderOutput(begun.vectors, begun.maps)
-        pieces, owners = self._batch(sentences, around)
+        pieces, owners = self._pad(list(self.cut(batch)))
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
         members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).float()
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
-        attending = share if self._config.attention_pooling == "mean" else members
+        attending = share if self.config.attention_pooling == "mean" else members
         read, maps = self._read(pieces, owners > _NO_PIECE, attending, members)
-        if self._config.pooling == "first":
+        if self.config.pooling == "first":
             share = members * (members.cumsum(-1) == 1)
         return EncoderOutput(share.to(read.dtype) @ read, maps)
-
-    def begin(
-        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
-    ) -> PreparedReading | None:
-        """Prepare the features of sentences for one call of compiled code; None if compiled code cannot be used."""
-        packed = self._backbone.pack() if isinstance(self._backbone, Bert) and any(sentences) else None
-        if packed is None:
-            return None
-        rows, words = [], []
-        for before, cut, after in self._cut(sentences, around):
-            words.append(list(accumulate(map(len, cut), initial=len(before))))
-            rows.append([*before, *chain.from_iterable(cut), *after])
-        return packed.prepare(rows, words, self._reading)
-
-    @cached_property
-    def _reading(self) -> Reading:
-        config = self._config
-        return Reading(
-            0 if config.mixing == "learned" else config.n_layers,
-            config.pooling == "first",
-            config.attention_pooling == "mean",
-            self._want_maps,
-        )
 
     def _read(self, pieces: Tensor, mask: Tensor, attending: Tensor, members: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the vectors of pieces (batch, pieces, width) and the attention of words (batch, words, words, maps).
@@ -190,35 +184,33 @@ class HuggingFaceEncoder:
         thing in memory. (Our own BERT has the attention of one layer at a time; the `transformers` library hands over
         all.)
         """
-        n_kept = self._config.n_layers
+        n_kept = self.config.n_layers
         states: list[Tensor] = []
         maps: list[Tensor] = []
         total: Tensor | None = None
         for i, layer in enumerate(self._layers(pieces, mask)):
-            if self._config.mixing == "learned":
+            if self.config.mixing == "learned":
                 states.append(layer.hidden)
-            elif i > self._backbone.n_layers - n_kept:
+            elif i > self.backbone.n_layers - n_kept:
                 total = layer.hidden if total is None else total + layer.hidden
-            if self._want_maps and layer.attention is not None:
+            if self.want_maps and layer.attention is not None:
                 maps.append(_pool(layer.attention, attending, members))
         return torch.cat(states, -1) if total is None else total / n_kept, torch.cat(maps, -1) if maps else None
 
     def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
-        return self._backbone.outputs(pieces, mask, self._want_maps)
+        return self.backbone.outputs(pieces, mask, self.want_maps)
 
-    def _batch(
-        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def _pad(self, sentences: Sequence[CutSentence]) -> tuple[Tensor, Tensor]:
         """Return two tensors (batch, pieces): the pieces, and the word of each piece, `_NO_WORD` or `_NO_PIECE`."""
-        rows, owners = [], []
-        for before, cut, after in self._cut(sentences, around):
-            owner = [i for i, pieces in enumerate(cut) for _ in pieces]
-            rows.append([*before, *chain.from_iterable(cut), *after])
-            owners.append([_NO_WORD] * len(before) + owner + [_NO_WORD] * len(after))
+        rows = [sentence.pieces for sentence in sentences]
+        owners = []
+        for prefix, words, suffix in sentences:
+            owner = [number for number, pieces in enumerate(words) for _ in pieces]
+            owners.append([_NO_WORD] * len(prefix) + owner + [_NO_WORD] * len(suffix))
         longest = max(map(len, rows))
         filled = [
             [part + [filler] * (longest - len(part)) for part in parts]
-            for parts, filler in ((rows, self._backbone.padding), (owners, _NO_PIECE))
+            for parts, filler in ((rows, self.backbone.padding), (owners, _NO_PIECE))
         ]
         both = torch.from_numpy(np.array(filled, dtype=np.int64))  # torch reads lists at a third of the speed
         if self.device.type == "cuda":
@@ -226,25 +218,23 @@ class HuggingFaceEncoder:
         pieces, words_of_pieces = both.to(self.device, non_blocking=True)
         return pieces, words_of_pieces
 
-    def _cut(
-        self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
-    ) -> Iterator[tuple[Sequence[int], list[tuple[int, ...]], Sequence[int]]]:
-        """Yield for each sentence: the pieces before its words, the pieces of each word, the pieces after its words."""
-        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
-        around = around if self._config.context else None
-        for number, words in enumerate(sentences):
-            cut = list(map(self._tokenizer.cut, words))
+    def cut(self, batch: EncoderInput) -> Iterator[CutSentence]:
+        """Yield the pieces of each sentence; a sentence with too many pieces is an error."""
+        prefix, suffix = self.tokenizer.prefix, self.tokenizer.suffix
+        context = batch.context if self.config.context else None
+        for number, words in enumerate(batch.words):
+            cut = list(map(self.tokenizer.cut, words))
             n_pieces = sum(map(len, cut))
             self._check(n_pieces)
-            if around is None:
-                yield prefix, cut, suffix
+            if context is None:
+                yield CutSentence(prefix, cut, suffix)
             else:
-                before, after = self._cut_context(around[number], n_pieces)
-                yield [*prefix, *chain.from_iterable(before)], cut, [*chain.from_iterable(after), *suffix]
+                before, after = self._cut_context(context[number], n_pieces)
+                yield CutSentence([*prefix, *chain.from_iterable(before)], cut, [*chain.from_iterable(after), *suffix])
 
     def _cut_context(self, context: Context, n_pieces: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
         """Return the pieces of the words that are read before and after a sentence of `n_pieces` pieces."""
-        before, after = (list(map(self._tokenizer.cut, side)) for side in context.nearest(self._config.context))
+        before, after = (list(map(self.tokenizer.cut, side)) for side in context.nearest(self.config.context))
         if self.max_pieces is None or n_pieces + sum(map(len, chain(before, after))) <= self.max_pieces:
             return before, after
         n_before, n_after = _share(list(map(len, reversed(before))), list(map(len, after)), self.max_pieces - n_pieces)

@@ -86,7 +86,7 @@ def load_encoder(
     from relatum.encoders.stacked import StackedEncoder
 
     return StackedEncoder(
-        [first, *(HuggingFaceEncoder.load(other, config, want_maps, or_all=True) for other in others)]
+        [first, *(HuggingFaceEncoder.load(other, config, want_maps, allow_fewer_layers=True) for other in others)]
     )
 
 

@@ -7,7 +7,7 @@ encoder (`huggingface.py`), with adapters as part of its weights.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,12 @@ from torch.overrides import TorchFunctionMode
 from relatum.config import Config
 from relatum.encoders.adapters import add_adapters, save_adapters
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput, TextEncoder
 from relatum.encoders.hashing import encoder_files, encoder_weights
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.resolve import find_encoder
 from relatum.encoders.weights import INDEX, WEIGHTS
-from relatum.types import Context
 
 
 class TunedEncoder(HuggingFaceEncoder):
@@ -35,6 +34,8 @@ class TunedEncoder(HuggingFaceEncoder):
 
     Dropout also applies to the attention maps: they are the maps that the layers have used.
     """
+
+    is_trained = True
 
     def __init__(self, backbone: Backbone, model: nn.Module, config: Config, want_maps: bool, folder: Path) -> None:
         super().__init__(backbone, PieceTokenizer.load(folder), config.encoder, want_maps, folder)
@@ -64,7 +65,6 @@ class TunedEncoder(HuggingFaceEncoder):
 
     @property
     def module(self) -> nn.Module:
-        """The module with all weights of the encoder, learned or not."""
         return self._model
 
     @property
@@ -72,23 +72,22 @@ class TunedEncoder(HuggingFaceEncoder):
         """A fingerprint that no frozen encoder has; it does not identify features, which change with every update."""
         return f"tuned {super().fingerprint}"
 
-    def encode(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        self._model.eval()
-        return super().encode(sentences, around)
+    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+        self._model.train(learning)
+        return self._encode(batch) if learning else super().encode(batch)
 
-    def learn(self, sentences: Sequence[Sequence[str]], around: Sequence[Context] | None = None) -> EncoderOutput:
-        """Encode sentences like `encode`, but with gradients and dropout."""
-        self._model.train()
-        return self._encode(sentences, around)
+    def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
+        del replace  # it is not frozen
+        return self
 
-    def by_depth(self) -> list[list[Parameter]]:
+    def learned_weights(self) -> list[list[Parameter]]:
         """Return the learned weights: of the embeddings, of each layer, and last of all parts above the layers.
 
         Layers that share their weights all count as above.
         """
-        layers = _find_layers(self._model, self._backbone.n_layers)
-        if len(layers) != self._backbone.n_layers:
-            layers = [nn.Identity()] * self._backbone.n_layers
+        layers = _find_layers(self._model, self.backbone.n_layers)
+        if len(layers) != self.backbone.n_layers:
+            layers = [nn.Identity()] * self.backbone.n_layers
         depths = {id(one): depth for depth, layer in enumerate(layers, 1) for one in layer.parameters()}
         found: list[list[Parameter]] = [[] for _ in range(len(layers) + 2)]
         for name, parameter in self._model.named_parameters():
@@ -97,9 +96,9 @@ class TunedEncoder(HuggingFaceEncoder):
                 found[depths.get(id(parameter), otherwise)].append(parameter)
         return found
 
-    def save(self, folder: Path, dtype: torch.dtype) -> None:
+    def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
         """Write the learned weights: the files of adapters, or the files of the whole encoder."""
-        if self._config.tuning == "lora":
+        if self.config.tuning == "lora":
             save_adapters(self._model, folder, dtype)
             return
         weights = self._model.state_dict()
@@ -118,7 +117,7 @@ class TunedEncoder(HuggingFaceEncoder):
             return super()._layers(pieces, mask)
         with _precision(self.device, self._dtype):
             layers = list(super()._layers(pieces, mask))
-        if self._config.attention_gradients:
+        if self.config.attention_gradients:
             return layers
         return [LayerOutput(hidden, None if maps is None else maps.detach()) for hidden, maps in layers]
 

@@ -93,8 +93,8 @@ def reliability(scores: ArrayLike, right: ArrayLike) -> list[Bin]:
 
 def calibration_error(bins: Sequence[Bin]) -> float | None:
     """Return the expected calibration error, a fraction; None if the bins are empty."""
-    n = sum(one.n for one in bins)
-    return sum(one.n * abs(one.score - one.right) for one in bins) / n if n else None
+    n = sum(bin.n for bin in bins)
+    return sum(bin.n * abs(bin.score - bin.right) for bin in bins) / n if n else None
 
 
 def by_threshold(
@@ -145,11 +145,11 @@ def _held_out_loss(logits: _Array, right: _Array, with_bias: bool) -> float:
 def _fit(logits: _Array, right: _Array, with_bias: bool) -> tuple[float, float]:
     """Return the likeliest slope 1/T and bias."""
     free = np.array([True, with_bias])
-    found = _minimise(logits, right, _PRIOR, free)
-    bounded = np.clip(found[0], *_SLOPES)
-    if bounded != found[0]:  # the loss is convex: its least value within bounds that are passed lies on them
-        found = _minimise(logits, right, np.array([bounded, found[1]]), np.array([False, with_bias]))
-    return float(found[0]), float(found[1])
+    fitted = _minimise(logits, right, _PRIOR, free)
+    bounded = np.clip(fitted[0], *_SLOPES)
+    if bounded != fitted[0]:  # the loss is convex: its least value within bounds that are passed lies on them
+        fitted = _minimise(logits, right, np.array([bounded, fitted[1]]), np.array([False, with_bias]))
+    return float(fitted[0]), float(fitted[1])
 
 
 def _minimise(logits: _Array, right: _Array, start: _Array, free: NDArray[np.bool_]) -> _Array:
@@ -160,40 +160,40 @@ def _minimise(logits: _Array, right: _Array, start: _Array, free: NDArray[np.boo
     columns = np.stack([logits, np.ones_like(logits)], axis=1)
     free_columns = columns[:, free]
 
-    def loss(place: _Array) -> float:
-        return float(_losses(columns @ place, right).sum() + 0.5 * ((place - _PRIOR) ** 2).sum())
+    def loss(point: _Array) -> float:
+        return float(_losses(columns @ point, right).sum() + 0.5 * ((point - _PRIOR) ** 2).sum())
 
-    place, height = start, loss(start)
+    point, height = start, loss(start)
     for _ in range(_N_STEPS if free.any() else 0):
-        likely = _sigmoid(columns @ place)
-        gradient = free_columns.T @ (likely - right) + (place - _PRIOR)[free]
+        likely = _sigmoid(columns @ point)
+        gradient = free_columns.T @ (likely - right) + (point - _PRIOR)[free]
         curvature = (free_columns * (likely * (1 - likely))[:, None]).T @ free_columns + np.eye(int(free.sum()))
-        step = np.zeros_like(place)
+        step = np.zeros_like(point)
         step[free] = np.linalg.solve(curvature, gradient)
-        while np.abs(step).max() > _CLOSE and loss(place - step) > height:
+        while np.abs(step).max() > _CLOSE and loss(point - step) > height:
             step /= 2
         if np.abs(step).max() <= _CLOSE:
             break
-        place = place - step
-        height = loss(place)
-    return place
+        point = point - step
+        height = loss(point)
+    return point
 
 
 def _losses(values: _Array, right: _Array) -> _Array:
     """Return minus the log-likelihood of each example."""
-    found: _Array = np.logaddexp(0.0, values) - right * values
-    return found
+    losses: _Array = np.logaddexp(0.0, values) - right * values
+    return losses
 
 
 def _sigmoid(values: _Array) -> _Array:
-    found: _Array = np.exp(-np.logaddexp(0.0, -values))
-    return found
+    probabilities: _Array = np.exp(-np.logaddexp(0.0, -values))
+    return probabilities
 
 
 def _logits(scores: _Array) -> _Array:
     clipped = np.clip(scores, SURE, 1 - SURE)
-    found: _Array = np.log(clipped) - np.log1p(-clipped)
-    return found
+    logits: _Array = np.log(clipped) - np.log1p(-clipped)
+    return logits
 
 
 def _arrays(scores: ArrayLike, right: ArrayLike) -> tuple[_Array, _Array]:

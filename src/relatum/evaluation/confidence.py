@@ -31,7 +31,7 @@ class TaskConfidence:
 
     @property
     def n(self) -> int:
-        return sum(one.n for one in self.bins)
+        return sum(bin.n for bin in self.bins)
 
     @property
     def error(self) -> float | None:
@@ -42,7 +42,7 @@ class TaskConfidence:
         return {
             "n": self.n,
             "ece": self.error,
-            "reliability": [one.to_dict() for one in self.bins],
+            "reliability": [bin.to_dict() for bin in self.bins],
             "thresholds": [row.to_dict() for row in self.thresholds],
         }
 
@@ -163,11 +163,11 @@ def _judge(pairs: Pairs, schema: Schema | None, given: bool) -> tuple[_Judged, _
             entities.add(entity.score, entity in known)
         related = {_in_order(one, schema) for one in gold.relations}
         relations.n_gold += len(related)
-        found: dict[Relation, Relation] = {}
+        best: dict[Relation, Relation] = {}
         for one in predicted.relations:
             ordered = _in_order(one, schema)
-            found[ordered] = max(found.get(ordered, ordered), ordered, key=lambda own: own.score or 0.0)
-        for one in found.values():
+            best[ordered] = max(best.get(ordered, ordered), ordered, key=lambda own: own.score or 0.0)
+        for one in best.values():
             relations.add(one.score, one in related, *(() if given else (one.head.score, one.tail.score)))
     return entities, relations
 

@@ -86,10 +86,10 @@ def check_gold_spans(
 ) -> None:
     """Add a problem for every predicted mention whose span is not a gold entity's; the other arguments locate it."""
     given = {_boundaries(entity) for entity in _mentions(gold)}
-    found = {_boundaries(entity): entity for entity in _mentions(predicted)}
+    mentions = {_boundaries(entity): entity for entity in _mentions(predicted)}
     where = None if document is None else f"document {show(document)}"
     wrong = []
-    for boundaries, entity in found.items():
+    for boundaries, entity in mentions.items():
         if boundaries not in given:
             spans = ", ".join(f"[{piece.start}, {piece.end})" for piece in entity.pieces())
             what = f"the entity {spans} {show(entity.label)}"

@@ -39,15 +39,15 @@ def pair_documents(
     if gold_ids == by_id.keys() and len(gold_ids) == len(gold) == len(predicted):
         pairs = tuple((document, by_id[document.id]) for document in gold)
         problems = [
-            Problem(name, _difference(own, found), f"the text it has in {gold_name}", field=f"document {show(own.id)}")
-            for own, found in pairs
-            if own.text != found.text
+            Problem(name, _difference(a, b), f"the text it has in {gold_name}", field=f"document {show(a.id)}")
+            for a, b in pairs
+            if a.text != b.text
         ]
         if problems:
             raise DataError(problems, _CURE)
         return Pairs(pairs, "id")
     pairs = tuple(zip(gold, predicted, strict=False))
-    differing = [number for number, (own, found) in enumerate(pairs) if own.text != found.text]
+    differing = [number for number, (a, b) in enumerate(pairs) if a.text != b.text]
     if len(gold) == len(predicted) and not differing:
         return Pairs(pairs, "position")
     lines = [
@@ -66,20 +66,20 @@ def pair_documents(
     raise RelatumError("\n".join([*lines, _CURE]))
 
 
-def _difference(gold: Document, found: Document) -> str:
-    shorter = min(len(gold.text), len(found.text))
-    at = next((i for i, (one, two) in enumerate(zip(gold.text, found.text, strict=False)) if one != two), shorter)
-    here, there = (show(document.text[at : at + _SHOWN_TEXT]) for document in (found, gold))
+def _difference(gold: Document, predicted: Document) -> str:
+    shorter = min(len(gold.text), len(predicted.text))
+    at = next((i for i, (a, b) in enumerate(zip(gold.text, predicted.text, strict=False)) if a != b), shorter)
+    here, there = (show(document.text[at : at + _SHOWN_TEXT]) for document in (predicted, gold))
     return f"{here} where gold has {there}, from character {at}"
 
 
 def _ids(what: str, ids: Iterable[str]) -> list[str]:
     """Return a line that names the first ids and counts the rest; nothing if there are no ids."""
-    found = list(ids)
-    if not found:
+    listed = list(ids)
+    if not listed:
         return []
-    more = f" and {len(found) - _SHOWN_IDS} more" if len(found) > _SHOWN_IDS else ""
-    return [f"{what}: {', '.join(map(show, found[:_SHOWN_IDS]))}{more}"]
+    more = f" and {len(listed) - _SHOWN_IDS} more" if len(listed) > _SHOWN_IDS else ""
+    return [f"{what}: {', '.join(map(show, listed[:_SHOWN_IDS]))}{more}"]
 
 
 def _repeated(documents: Iterable[Document]) -> list[str]:

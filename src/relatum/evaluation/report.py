@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from relatum.errors import RelatumError
 from relatum.evaluation.ceiling import ceiling_record
 from relatum.evaluation.matching import count
 from relatum.evaluation.metrics import MacroOver, Scores, evaluate
@@ -50,6 +51,14 @@ class Report:
         if self.comparison is None:
             return records[0]
         return {"a": records[0], "b": records[1], "comparison": self.comparison.to_dict()}
+
+
+def check_resampling(n_resamples: int | None, seed: int) -> None:
+    """Refuse a number of resamples, or a seed, that nothing can be drawn with."""
+    if n_resamples is not None and n_resamples < 1:
+        raise RelatumError(f"bootstrap is {n_resamples}; expected at least 1 resample, or None for no intervals")
+    if seed < 0:
+        raise RelatumError(f"seed is {seed}; expected 0 or more")
 
 
 def make_report(

@@ -43,7 +43,7 @@ def is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
     return any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
-def if_it_fits(compute: Callable[[], _Result]) -> _Result | None:
+def none_if_out_of_memory(compute: Callable[[], _Result]) -> _Result | None:
     """Return the result of `compute`; if memory runs out, free as much of it as possible and return None."""
     try:
         return compute()

@@ -13,15 +13,16 @@ from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, find_model, find_unseen
-from relatum.extractor.introspection.layers import Reading
-from relatum.extractor.jobs import Job, Reader, do_jobs
+from relatum.extractor.extractor import Extractor, find_unseen
+from relatum.extractor.finding import find_model
+from relatum.extractor.introspection.layers import LayerOutputs
 from relatum.extractor.piping import OnProgress
-from relatum.extractor.precision import Precision
-from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
+from relatum.runtime.base import Runtime
+from relatum.runtime.ensemble import EnsembleRuntime
+from relatum.runtime.precision import Precision
 from relatum.schema import Schema
-from relatum.types import Annotation, Entity, Sentence
+from relatum.types import Entity, Sentence
 
 _CURE = "read with models of the same labels, tags and decoding, such as those of relatum train --runs"
 
@@ -55,7 +56,6 @@ class Ensemble(Extractor):
         self.members = tuple(members)
         self._unseen = find_unseen(members)
         self.name = " + ".join(names or ())
-        self._others: list[Reader] = [(other, KnownWords()) for other in others]
 
     def save(self, path: str | Path) -> None:
         raise RelatumError(f"{path}: an ensemble is not a model, and is not saved; keep the folders of its members")
@@ -65,12 +65,12 @@ class Ensemble(Extractor):
         sentences: Sequence[Sentence],
         entities: Sequence[Sequence[Entity]] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Iterator[tuple[int, list[Reading]]]:
+    ) -> Iterator[tuple[int, list[LayerOutputs]]]:
         del sentences, entities, on_progress
         raise RelatumError("an ensemble has no layers of its own to look at; look at one of its members at a time")
 
-    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
-        return do_jobs(self.model, jobs, self._known, self._others)
+    def _select(self) -> Runtime:
+        return EnsembleRuntime(self.members)
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
         """Return the most pieces that any encoder makes of each word, and the lowest limit of pieces of any encoder."""

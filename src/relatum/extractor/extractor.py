@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from difflib import get_close_matches
-from importlib.resources import files
 from itertools import chain
 from math import isqrt
 from operator import index
@@ -18,25 +16,27 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import torch
 
 from relatum.data.batching import make_batches
-from relatum.data.context import around_window, find_context
+from relatum.data.context import find_context, window_context
 from relatum.data.documents import map_spans
 from relatum.data.splitting import Rule, Splitter, find_final_stops, find_owned_stop, make_splitter, rule_name
 from relatum.data.windows import make_windows, merge_relations, merge_windows
+from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
+from relatum.extractor.finding import find_model, not_a_name
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
-from relatum.extractor.precision import Precision, check_precision, set_precision
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.extractor.unseen import UnseenCharacters
 from relatum.models.checkpoint import load_model, read_card, save_model
-from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
+from relatum.runtime.base import Runtime, select
+from relatum.runtime.precision import Precision, check_precision, set_precision
 from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
-    from relatum.extractor.introspection.layers import Reading
+    from relatum.extractor.introspection.layers import LayerOutputs
     from relatum.extractor.introspection.probe import Probe
 
 _SHOWN_LABELS = 8
@@ -70,7 +70,7 @@ class Extractor:
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
-        self._known = KnownWords()
+        self._selected: tuple[Model, Runtime] | None = None
         self._unseen = find_unseen([model])
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
@@ -101,7 +101,7 @@ class Extractor:
         check_precision(precision)
         name: object = name_or_path
         if isinstance(name, bytes | bytearray) or not isinstance(name, str | Path | Sequence):
-            raise _not_a_name(name)
+            raise not_a_name(name)
         if not isinstance(name_or_path, str | Path):
             from relatum.extractor.ensemble import load_ensemble
 
@@ -116,6 +116,16 @@ class Extractor:
         set_precision(extractor.model, precision)
         return extractor
 
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that reads with the model, selected when it is first used."""
+        if self._selected is None or self._selected[0] is not self.model:
+            self._selected = self.model, self._select()
+        return self._selected[1]
+
+    def _select(self) -> Runtime:
+        return select(self.model)
+
     def __repr__(self) -> str:
         schema = self.model.schema
         entities, relations = _shorten(schema.entity_types), _shorten(schema.relation_names) or "no relations"
@@ -128,7 +138,7 @@ class Extractor:
         memory, while compiled code may be reading them. The splitter is left unpickled: a user's function may need that
         pickler.
         """
-        state = {name: value for name, value in self.__dict__.items() if name != "splitter"}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("splitter", "_selected")}
         if self.model.device.type != "cpu":
             state = deepcopy(state)
             for model in _models_of(state):
@@ -138,7 +148,7 @@ class Extractor:
     def __setstate__(self, stored: dict[str, Any]) -> None:
         """Take up the state of another extractor, on the same device; on the CPU where there is no such device."""
         state = pickle.loads(stored["state"])
-        self.__dict__.update(state, splitter=stored["splitter"])
+        self.__dict__.update(state, splitter=stored["splitter"], _selected=None)
         device = torch.device(stored["device"])
         if device.type == "cuda" and (device.index or 0) < torch.cuda.device_count():
             for model in _models_of(state):
@@ -282,7 +292,7 @@ class Extractor:
         for window in windows:
             n_left[window.sentence] += 1
         n_read = n_left.count(0)
-        for job, answers in self._do(self._jobs(windows, sentences, entities, batch_size)):
+        for job, answers in do_jobs(self.model, self.runtime, self._jobs(windows, sentences, entities, batch_size)):
             for one, annotation in zip(job.windows, answers, strict=True):
                 found[one.sentence].append((one.span, annotation))
                 n_left[one.sentence] -= 1
@@ -318,7 +328,7 @@ class Extractor:
         sentences: Sequence[Sentence],
         entities: Sequence[Sequence[Entity]] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Iterator[tuple[int, list[Reading]]]:
+    ) -> Iterator[tuple[int, list[LayerOutputs]]]:
         """Yield the number of each sentence that has words, and what all layers find in its windows; longest first.
 
         Windows and batches are the same as in `predict`; entities may be given as there.
@@ -330,8 +340,8 @@ class Extractor:
         windows = self._all_windows(sentences)
         n_left = Counter(window.sentence for window in windows)
         n_read = len(sentences) - len(n_left)
-        waiting: dict[int, list[Reading]] = {}
-        for number, reading in read_layers(self.model, self._jobs(windows, sentences, entities), self._known):
+        waiting: dict[int, list[LayerOutputs]] = {}
+        for number, reading in read_layers(self.model, self.runtime, self._jobs(windows, sentences, entities)):
             waiting.setdefault(number, []).append(reading)
             n_left[number] -= 1
             if not n_left[number]:
@@ -363,10 +373,10 @@ class Extractor:
             ]
             if self._unseen is not None:
                 words = list(map(self._unseen.replace_emoji, words))
-            around = None
+            beside = None
             if context:
-                around = [around_window(sentences[one.sentence], one.span, context) for one in members]
-            yield Job(members, words, given, around)
+                beside = [window_context(sentences[one.sentence], one.span, context) for one in members]
+            yield Job(members, EncoderInput(words, beside), given)
 
     def join_windows(
         self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
@@ -397,9 +407,6 @@ class Extractor:
         """Return the index of the stop that is added to entities ending with the word before it, or None."""
         return find_owned_stop(words) if self.model.config.extraction.trim_stops else None
 
-    def _do(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
-        return do_jobs(self.model, jobs, self._known)
-
     def _windows(self, words: Sequence[str]) -> list[Span]:
         """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow."""
         max_words = self.max_words
@@ -426,8 +433,8 @@ class Extractor:
         sentences = [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
         context = self.model.config.encoder.context
         if context and len(sentences) > 1:
-            around = find_context([text[start:end] for start, end in words], ranges, context)
-            sentences = [replace(one, around=its) for one, its in zip(sentences, around, strict=True)]
+            contexts = find_context([text[start:end] for start, end in words], ranges, context)
+            sentences = [replace(one, context=its) for one, its in zip(sentences, contexts, strict=True)]
         return sentences
 
 
@@ -473,38 +480,3 @@ def _models_of(state: Mapping[str, Any]) -> list[Model]:
 def _shorten(names: Sequence[str]) -> str:
     more = ", …" if len(names) > _SHOWN_LABELS else ""
     return ", ".join(names[:_SHOWN_LABELS]) + more
-
-
-def shipped_models() -> list[str]:
-    """The names of the models that come with relatum."""
-    folder = files("relatum") / "pretrained" / "models"
-    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
-
-
-def find_model(name_or_path: str | Path) -> Path:
-    """Return the directory of a model, given its path or the name of a model that comes with relatum.
-
-    A name means the same wherever it is used: a folder of that name is "./news", or a `Path`.
-    """
-    if not isinstance(name_or_path, str | Path):
-        raise _not_a_name(name_or_path)
-    path = Path(name_or_path)
-    names = shipped_models()
-    if isinstance(name_or_path, str) and name_or_path in names:
-        return Path(str(files("relatum") / "pretrained" / "models" / name_or_path))
-    if path.is_dir() and name_or_path != "":
-        return path
-    known = ", ".join(names) or "none"
-    near = get_close_matches(str(name_or_path).lower(), names, 1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise RelatumError(
-        f"{name_or_path or repr('')}: no such model{hint}; name a directory that relatum train has made, or one that "
-        f"comes with relatum: {known}"
-    )
-
-
-def _not_a_name(found: object) -> TypeError:
-    return TypeError(
-        f"expected the name of a model or the path of its folder, as str or Path, found {type(found).__name__}; the "
-        f"models that come with relatum are {', '.join(map(repr, shipped_models())) or 'none'}"
-    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from relatum.decoding.probabilities import Logits, Probabilities
-from relatum.decoding.sentences import decode_sentences
-from relatum.encoders.base import EncoderOutput, TextEncoder
+from relatum.decoding.sentences import DecodingOptions, decode_sentences
+from relatum.encoders.base import EncoderInput
 from relatum.errors import RelatumError
-from relatum.extractor.device import if_it_fits
-from relatum.models.known_words import KnownWords
+from relatum.extractor.device import none_if_out_of_memory
 from relatum.models.model import Model
-from relatum.models.outputs import Outputs
-from relatum.types import Annotation, Context, Entity, Span
+from relatum.runtime.base import Runtime
+from relatum.types import Annotation, Entity, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A batch: windows, their words, the entities in them if these are given, and the context around them."""
+    """A batch of windows, and the entities in them if these are given."""
 
     windows: Sequence[Window]
-    words: Sequence[Sequence[str]]
+    batch: EncoderInput
+    """The words of each window, and its context if an encoder reads it."""
     given: Sequence[tuple[Entity, ...]] | None
-    around: Sequence[Context] | None = None
-    """The context of each window, if an encoder reads it."""
+
+    @property
+    def words(self) -> Sequence[Sequence[str]]:
+        return self.batch.words
 
     @property
     def n_cells(self) -> int:
@@ -47,28 +49,16 @@ class Job:
     def divide(self) -> tuple[Job, Job]:
         """Divide the job into two."""
         half = len(self.windows) // 2
-        first, second = (
-            Job(
-                self.windows[part],
-                self.words[part],
-                None if self.given is None else self.given[part],
-                None if self.around is None else self.around[part],
-            )
-            for part in (slice(half), slice(half, None))
-        )
-        return first, second
+        return self._part(slice(half)), self._part(slice(half, None))
+
+    def _part(self, part: slice) -> Job:
+        context = self.batch.context
+        batch = EncoderInput(self.words[part], None if context is None else context[part])
+        return Job(self.windows[part], batch, None if self.given is None else self.given[part])
 
 
-Reader = tuple[Model, KnownWords | None]
-"""A model and the cache of words that it has read."""
-
-
-def do_jobs(
-    model: Model, jobs: Iterable[Job], known: KnownWords | None = None, others: Sequence[Reader] = ()
-) -> Iterator[tuple[Job, list[Annotation]]]:
-    """Yield every job, in order, with the annotations of its windows.
-
-    With `others`, the mean of the probabilities of all models is decoded, by the settings of `model`.
+def do_jobs(model: Model, runtime: Runtime, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+    """Yield every job, in order, with the annotations of its windows, decoded by the settings of the model.
 
     A GPU is given the next job before the scores of the last one are fetched and decoded, so that it need not wait; on
     a CPU each job is done before the next is asked for. If memory runs out, the job and all as large are divided.
@@ -83,7 +73,7 @@ def do_jobs(
             if job.n_cells > max_cells and len(job.windows) > 1:
                 parts.extendleft(reversed(job.divide()))
                 continue
-            scores = if_it_fits(partial(_score, model, job.words, known, *others, around=job.around))
+            scores = none_if_out_of_memory(partial(_score, runtime, job))
             if scores is not None:
                 under_way.append((job, scores))
             elif len(job.windows) > 1:
@@ -132,64 +122,9 @@ class _Scores:
         return self.of_words.numpy(), None if self.of_cells is None else self.of_cells.numpy()
 
 
-@torch.inference_mode()
-def _score(
-    model: Model,
-    sentences: Sequence[Sequence[str]],
-    known: KnownWords | None = None,
-    *others: Reader,
-    around: Sequence[Context] | None = None,
-) -> _Scores:
-    """Return the scores of the network, or of several networks together; a GPU may still be computing them."""
-    features = _share_features([model, *(one for one, _ in others)], sentences, around) if others else {}
-    outputs = _read(model, sentences, around, known, features)
-    of_words, of_cells = outputs.entity_logits, outputs.relation_logits
-    if others:
-        of_words, of_cells = _certainty(of_words), None if of_cells is None else _certainty(of_cells)
-    for one, its_known in others:
-        more = _read(one, sentences, around, its_known, features)
-        of_words = torch.logaddexp(of_words, _certainty(more.entity_logits))
-        if of_cells is not None and more.relation_logits is not None:
-            of_cells = torch.logaddexp(of_cells, _certainty(more.relation_logits))
-    return _Scores.fetch(of_words, of_cells)
-
-
-def _certainty(logits: Tensor) -> Tensor:
-    """Return log probabilities: the softmax of a `logaddexp` over several models is the mean of their probabilities."""
-    return logits.float().log_softmax(-1)
-
-
-_Features = Mapping[TextEncoder, EncoderOutput]
-
-
-def _share_features(
-    models: Sequence[Model], sentences: Sequence[Sequence[str]], around: Sequence[Context] | None
-) -> _Features:
-    """Return the outputs of the encoders that several of the models share."""
-    counts = Counter(model.encoder for model in models if model.encoder is not None)
-    return {encoder: encoder.encode(sentences, around) for encoder, count in counts.items() if count > 1}
-
-
-def _read(
-    model: Model,
-    sentences: Sequence[Sequence[str]],
-    around: Sequence[Context] | None,
-    known: KnownWords | None,
-    features: _Features,
-) -> Outputs:
-    network = model.network
-    shared = None if model.encoder is None else features.get(model.encoder)
-    was_training = network.training
-    if was_training:
-        network.eval()
-    try:
-        # Of weights that are being learned nothing is kept: not every way of changing them is seen.
-        inputs = model.inputs(sentences, shared, known=None if was_training else known, late=True, around=around)
-        outputs: Outputs = network(inputs, keep=False)
-    finally:
-        if was_training:
-            network.train()
-    return outputs
+def _score(runtime: Runtime, job: Job) -> _Scores:
+    outputs = runtime.read(job.batch)
+    return _Scores.fetch(outputs.entity_logits, outputs.relation_logits)
 
 
 def _finish(model: Model, job: Job, scores: _Scores) -> tuple[Job, list[Annotation]]:
@@ -205,8 +140,6 @@ def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilit
         [len(words) for words in job.words],
         model.sequence_tags,
         model.table_tags,
-        settings.opposite,
+        DecodingOptions(settings.opposite, settings.entities, settings.constraints),
         job.given,
-        search=settings.entities,
-        constraints=settings.constraints,
     )

@@ -25,14 +25,14 @@ from relatum.training.result import RunResult
 from relatum.training.runs.plan import RunsFolder, is_runs_folder
 from relatum.training.runs.summary import Spread
 
-Part = Literal["dev", "test"]
+ScoredPart = Literal["dev", "test"]
 
 
 @dataclass(frozen=True, slots=True)
 class TwoRuns:
     """One run against another, sentence by sentence."""
 
-    part: Part
+    part: ScoredPart
     n_sentences: int
     comparison: Comparison
     gold_entities: bool
@@ -55,7 +55,7 @@ class Pair:
 class ManyRuns:
     """A group of runs against another, pair by pair."""
 
-    part: Part
+    part: ScoredPart
     pairs: tuple[Pair, ...]
     unit: Literal["run", "fold"]
     """The unit that the test counts: each pair of runs, or each fold."""
@@ -101,7 +101,7 @@ class ManyRuns:
 
 
 def compare_runs(
-    a: Path, b: Path, part: Part = "test", n_resamples: int = N_RESAMPLES, seed: int = 0
+    a: Path, b: Path, part: ScoredPart = "test", n_resamples: int = N_RESAMPLES, seed: int = 0
 ) -> TwoRuns | ManyRuns:
     """Compare what is in two folders: a complete run in each, or several runs in each.
 
@@ -109,14 +109,14 @@ def compare_runs(
     """
     several = [is_runs_folder(path) for path in (a, b)]
     if several[0] != several[1]:
-        one, many = (a, b) if several[1] else (b, a)
+        single, many = (a, b) if several[1] else (b, a)
         raise RelatumError(
-            f"{many} holds several runs and {one} is one; name one of the runs in {many}, or two such folders"
+            f"{many} holds several runs and {single} is one; name one of the runs in {many}, or two such folders"
         )
     return _compare_many(a, b, part, seed) if several[0] else _compare_two(a, b, part, n_resamples, seed)
 
 
-def _compare_two(a: Path, b: Path, part: Part, n_resamples: int, seed: int) -> TwoRuns:
+def _compare_two(a: Path, b: Path, part: ScoredPart, n_resamples: int, seed: int) -> TwoRuns:
     results = [_result(path) for path in (a, b)]
     _check_alike(a, b, results, part)
     sides = [read_predictions(RunFolder(path).predictions, part).documents for path in (a, b)]
@@ -132,7 +132,7 @@ def _compare_two(a: Path, b: Path, part: Part, n_resamples: int, seed: int) -> T
     return TwoRuns(part, len(sides[0]), comparison, evaluation.entities == "gold")
 
 
-def _compare_many(a: Path, b: Path, part: Part, seed: int) -> ManyRuns:
+def _compare_many(a: Path, b: Path, part: ScoredPart, seed: int) -> ManyRuns:
     sides = [_complete_runs(path) for path in (a, b)]
     shared = [key for key in sides[0] if key in sides[1]]
     if not shared:
@@ -142,9 +142,9 @@ def _compare_many(a: Path, b: Path, part: Part, seed: int) -> ManyRuns:
         )
     pairs = []
     for key in shared:
-        one, two = (side[key] for side in sides)
-        results = [_result(one), _result(two)]
-        _check_alike(one, two, results, part)
+        run_a, run_b = (side[key] for side in sides)
+        results = [_result(run_a), _result(run_b)]
+        _check_alike(run_a, run_b, results, part)
         pairs.append(Pair(*key, *(_f1(result, part) for result in results)))
     unpaired = [str(side[key]) for side, other in (sides, sides[::-1]) for key in side if key not in other]
     folds = list(dict.fromkeys(pair.fold for pair in pairs))
@@ -174,7 +174,7 @@ def _result(path: Path) -> RunResult:
     return RunResult.read(folder.result)
 
 
-def _check_alike(a: Path, b: Path, results: Sequence[RunResult], part: Part) -> None:
+def _check_alike(a: Path, b: Path, results: Sequence[RunResult], part: ScoredPart) -> None:
     """Refuse runs whose scores do not mean the same."""
     one, two = results
     if one.data.sha256 != two.data.sha256:
@@ -196,7 +196,7 @@ def _check_alike(a: Path, b: Path, results: Sequence[RunResult], part: Part) -> 
         raise RelatumError(f"{a} has no {part} part; compare on {other} with --part {other}")
 
 
-def _f1(result: RunResult, part: Part) -> dict[tuple[str, str], float]:
+def _f1(result: RunResult, part: ScoredPart) -> dict[tuple[str, str], float]:
     """Return the F1 of a part that was scored, by task and average."""
     f1: dict[tuple[str, str], float] = {}
     for task, scores in result.scored[part].tasks():

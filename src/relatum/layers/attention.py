@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import sqrt
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from relatum.kernels.network.cpu import TABLE_DTYPES, Packing, is_wanted
-from relatum.kernels.network.sequence import MOST_HEADS, PackedSequenceLayer, SequenceWeights
 from relatum.layers.precision import scoring_dtype
 
 
@@ -86,31 +83,8 @@ class SequenceLayer(nn.Module):
             nn.Dropout(dropout),
         )
         self.dropout = nn.Dropout(dropout)
-        self._packing: Packing[PackedSequenceLayer] = Packing()
 
     def forward(self, sequence: Tensor, table: Tensor | None, mask: Tensor) -> tuple[Tensor, Tensor]:
-        if not self.training and is_wanted(sequence) and table is not None and table.dtype in TABLE_DTYPES:
-            packed = self.packed()
-            if packed is not None and sequence.dtype == torch.float32:
-                return packed.read(sequence, table, mask)
         attended, weights = self.attention(sequence, table, mask)
         middle = self.attention_norm(sequence + self.dropout(attended))
         return self.feedforward_norm(middle + self.feedforward(middle)), weights
-
-    def packed(self) -> PackedSequenceLayer | None:
-        """Return the layer packed for compiled code; None if compiled code does not support its form or its dtype."""
-        scores, types = self.attention.scores, {parameter.dtype for parameter in self.parameters()}
-        if not isinstance(scores, TableGuidedScores) or types != {torch.float32}:
-            return None
-        if self.attention.n_attention_heads > MOST_HEADS:
-            return None
-        return self._packing.find(self, partial(self._pack, scores))
-
-    def _pack(self, scores: TableGuidedScores) -> PackedSequenceLayer:
-        attention, inner, outer = self.attention, self.feedforward[0], self.feedforward[3]
-        assert isinstance(inner, nn.Linear)
-        assert isinstance(outer, nn.Linear)
-        parts = (attention.value, attention.output, inner, outer, self.attention_norm, self.feedforward_norm)
-        weights = SequenceWeights(scores.guide.weight, *((one.weight, one.bias) for one in parts))
-        epsilons = self.attention_norm.eps, self.feedforward_norm.eps
-        return PackedSequenceLayer(weights, epsilons, isinstance(attention.activation, nn.ReLU))

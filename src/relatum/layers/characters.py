@@ -9,15 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from relatum.kernels.network.characters import PackedCharacters
-from relatum.kernels.network.cpu import Packing, is_wanted
-
 _SHARES = 256
 """Rows among which padding is shared out, see `CharacterLSTM._embed`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class CharacterBatch:
     """The characters of words, all first ones, then all second ones and so on, without padding.
 
     So memory grows with the text alone, however unequal the lengths. The longest word comes first.
@@ -32,7 +29,7 @@ class Spelling:
     """(batch, words): the number of the word at each position, from 1 on; 0 for padding."""
 
     @classmethod
-    def pack(cls, characters: Tensor, lengths: Tensor, places: Tensor) -> Spelling:
+    def pack(cls, characters: Tensor, lengths: Tensor, places: Tensor) -> CharacterBatch:
         """Pack the characters of words.
 
         `characters` holds the words one after the other, and `lengths` their lengths, none of which is 0. `places`
@@ -51,7 +48,7 @@ class Spelling:
         packed = characters.numpy()[starts[words] + steps], n_words, numbers[places.numpy()]
         return cls(*map(torch.from_numpy, packed))
 
-    def to(self, device: torch.device | str) -> Spelling:
+    def to(self, device: torch.device | str) -> CharacterBatch:
         return replace(
             self,
             characters=self.characters.to(device, non_blocking=True),
@@ -60,7 +57,7 @@ class Spelling:
 
 
 @dataclass(frozen=True, slots=True)
-class PaddedSpelling:
+class PaddedCharacterBatch:
     """The characters of the word at each position, with padding behind them.
 
     The shapes do not depend on the words, and the CPU reads none of the values, as a step in a CUDA graph needs it.
@@ -71,8 +68,10 @@ class PaddedSpelling:
     lengths: Tensor
     """(batch, words): the number of characters of each word; 0 where there is no word."""
 
-    def to(self, device: torch.device | str) -> PaddedSpelling:
-        return PaddedSpelling(self.characters.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True))
+    def to(self, device: torch.device | str) -> PaddedCharacterBatch:
+        return PaddedCharacterBatch(
+            self.characters.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True)
+        )
 
 
 class CharacterLSTM(nn.Module):
@@ -84,7 +83,6 @@ class CharacterLSTM(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
         self.width = width
-        self._packing: Packing[PackedCharacters] = Packing()
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
@@ -92,39 +90,29 @@ class CharacterLSTM(nn.Module):
         both = self.embedding._parameters, self.lstm._parameters  # at a tenth of the cost of `parameters()`
         return tuple(weight for part in both for weight in part.values() if weight is not None)
 
-    def forward(self, spelling: Spelling | PaddedSpelling) -> Tensor:
+    def forward(self, batch: CharacterBatch | PaddedCharacterBatch) -> Tensor:
         """(batch, words, width), zero where there is no word."""
-        if isinstance(spelling, PaddedSpelling):
-            return self._read_padded(spelling)
+        if isinstance(batch, PaddedCharacterBatch):
+            return self._read_padded(batch)
         vectors = self.embedding.weight.new_zeros(1, self.width)
-        if len(spelling.n_words):
-            embedded = self.dropout(self.embedding(spelling.characters))
-            _, (last, _) = self.lstm(PackedSequence(embedded, spelling.n_words))
+        if len(batch.n_words):
+            embedded = self.dropout(self.embedding(batch.characters))
+            _, (last, _) = self.lstm(PackedSequence(embedded, batch.n_words))
             vectors = torch.cat((vectors, last.transpose(0, 1).flatten(1)))
-        return nn.functional.embedding(spelling.places, vectors)
+        return nn.functional.embedding(batch.places, vectors)
 
-    def packed(self) -> PackedCharacters | None:
-        """Return the LSTM packed for compiled code, which takes words unsorted and unpadded.
-
-        None in training, in other precisions than float32, and if compiled code is not wanted.
-        """
-        weight = self.embedding.weight
-        if self.training or weight.dtype != torch.float32 or not is_wanted(weight):
-            return None
-        return self._packing.find(self, lambda: PackedCharacters(weight, self.lstm.all_weights))
-
-    def _read_padded(self, spelling: PaddedSpelling) -> Tensor:
+    def _read_padded(self, batch: PaddedCharacterBatch) -> Tensor:
         """Read every word twice: with the padding behind the word, and with the padding before it.
 
         The first reading gives the last state of the forward direction, the second the last state of the backward
         direction; neither state has met any padding. The other two states are thrown away. Two calls of one direction
         each would take longer, and would need the weights of that direction in one piece.
         """
-        lengths = spelling.lengths.flatten()
-        n_steps, n_words = len(spelling.characters), len(lengths)
+        lengths = batch.lengths.flatten()
+        n_steps, n_words = len(batch.characters), len(lengths)
         steps = torch.arange(n_steps, device=lengths.device).unsqueeze(1)
         words = torch.arange(n_words, device=lengths.device)
-        first = self.dropout(self._embed(spelling.characters.flatten(1)))
+        first = self.dropout(self._embed(batch.characters.flatten(1)))
         # Moved round in a circle, so that every row is read once and its gradient is of one addend.
         moved = (steps + lengths) % n_steps * n_words + words
         second = first.flatten(0, 1).index_select(0, moved.flatten()).view_as(first)
@@ -134,7 +122,7 @@ class CharacterLSTM(nn.Module):
         places = torch.stack((2 * forwards, 2 * backwards + 1), 1)  # the two directions lie side by side
         last = outputs.transpose(0, 1).reshape(-1, self.lstm.hidden_size).index_select(0, places.flatten())
         vectors: Tensor = last.view(n_words, -1).masked_fill((lengths == 0).unsqueeze(1), 0)
-        return vectors.view(*spelling.lengths.shape, -1)
+        return vectors.view(*batch.lengths.shape, -1)
 
     def _embed(self, characters: Tensor) -> Tensor:
         """Embed characters as `embedding` does, but spread padding over many rows of zeros.

@@ -4,40 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Padding:
     """The positions of the words and the cells of sentences in a batch that is padded to `n_words`.
 
     Words are numbered from 1 on, one sentence after the other; cells likewise, row by row. 0 is padding.
     """
 
-    mask: Tensor
-    """(batch, words), true where there is a word."""
-    words: Tensor
-    """(batch, words): the number of the word at each position."""
-    cells: Tensor
-    """(batch, words, words): the number of the cell at each position."""
+    table: Tensor
+    """The result of `measure`."""
+    n_words: int
 
-    @classmethod
-    def make(cls, table: Tensor, n_words: int) -> Padding:
-        """Make the padding from the result of `measure` as a tensor, on the device of that tensor."""
-        lengths, words, cells = table.unsqueeze(-1)
-        places = torch.arange(n_words, device=table.device)
-        mask = places < lengths
-        of_words = (words + places) * mask
-        rows = cells + places * lengths
-        of_cells = (rows.unsqueeze(2) + places) * (mask.unsqueeze(2) & mask.unsqueeze(1))
-        return cls(mask, of_words, of_cells)
+    @cached_property
+    def mask(self) -> Tensor:
+        """(batch, words), true where there is a word."""
+        return self._places < self.table[0].unsqueeze(-1)
+
+    @cached_property
+    def words(self) -> Tensor:
+        """(batch, words): the number of the word at each position."""
+        numbers: Tensor = (self.table[1].unsqueeze(-1) + self._places) * self.mask
+        return numbers
+
+    @cached_property
+    def cells(self) -> Tensor:
+        """(batch, words, words): the number of the cell at each position."""
+        lengths, _, first_cells = self.table.unsqueeze(-1)
+        rows = first_cells + self._places * lengths
+        numbers: Tensor = (rows.unsqueeze(2) + self._places) * (self.mask.unsqueeze(2) & self.mask.unsqueeze(1))
+        return numbers
+
+    @cached_property
+    def _places(self) -> Tensor:
+        return torch.arange(self.n_words, device=self.table.device)
 
     @classmethod
     def of(cls, lengths: Sequence[int], n_words: int, device: torch.device) -> Padding:
-        return cls.make(torch.tensor(measure(lengths), device=device), n_words)
+        return cls(torch.tensor(measure(lengths), device=device), n_words)
 
     def pad_words(self, sentences: Sequence[Tensor], fill: float = 0) -> Tensor:
         """Pad tensors (words, …), one for each sentence, to one tensor (batch, words, …)."""

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from relatum.kernels.network.cpu import TABLE_DTYPES, Packing, is_wanted
-from relatum.kernels.network.pairing import PackedPairing
 from relatum.layers.precision import product_dtype
 
 
@@ -31,17 +29,12 @@ class Pairing(nn.Module):
         self.first = nn.Linear(2 * width + n_first, table_width)
         self.second = nn.Linear(table_width + n_second, table_width) if n_second else None
         self._first_parts, self._second_parts = (width, width, n_first), (table_width, n_second)
-        self._packing: Packing[PackedPairing] = Packing()
 
-    def forward(self, sequence: Tensor, attention_maps: Tensor | None, mask: Tensor | None = None) -> Tensor:
+    def forward(self, sequence: Tensor, attention_maps: Tensor | None) -> Tensor:
         """Map a sequence (batch, words, width) to a table (batch, words, words, table width).
 
-        Cells of padding may have any finite value; with a mask, some of them need not be computed.
+        Cells of padding may have any finite value.
         """
-        if attention_maps is not None and mask is not None and is_wanted(sequence):
-            packed = self.packed()
-            if packed is not None:
-                return packed.pair(sequence, attention_maps, mask)
         # A product with a concatenation is the sum of its parts' products, so none need ever be made.
         dtype = product_dtype(self.first.weight)
         row, column, rest = self.first.weight.to(dtype).split(self._first_parts, 1)
@@ -55,13 +48,6 @@ class Pairing(nn.Module):
         if maps is not None and self._first_parts[2]:
             return linear(maps, rest).add_(rows.unsqueeze(2)).add_(columns.unsqueeze(1)).relu_()
         return _pair(rows, columns)
-
-    def packed(self) -> PackedPairing | None:
-        """Return both steps packed for compiled code; None if compiled code does not support this form or its dtype."""
-        weight, second = self.first.weight, self.second
-        if second is None or weight.dtype not in TABLE_DTYPES or product_dtype(weight) != weight.dtype:
-            return None
-        return self._packing.find(self, lambda: PackedPairing(weight, self.first.bias, second.weight, second.bias))
 
 
 def _pair(rows: Tensor, columns: Tensor) -> Tensor:

@@ -20,10 +20,7 @@ from relatum._version import __version__
 from relatum.config import Config, load_record
 from relatum.data.atomic import new_folder, replacing_file
 from relatum.encoders.hashing import encoder_files, file_hash, files_hash, weights_hash
-from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
-from relatum.encoders.stacked import StackedEncoder
-from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
 from relatum.files import read_bytes
@@ -197,14 +194,11 @@ def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[s
     inside = model.config.encoder.store == "inside" or tuning == "full"  # nowhere else is there such an encoder
     if tuning == "lora":
         (folder / ADAPTERS).mkdir()
-        if isinstance(encoder, TunedEncoder):
-            encoder.save(folder / ADAPTERS, dtype)
-        elif isinstance(encoder, HuggingFaceEncoder) and encoder.adapters is not None:
-            shutil.copytree(encoder.adapters, folder / ADAPTERS, dirs_exist_ok=True)
-    if tuning == "full" and isinstance(encoder, TunedEncoder):
+        encoder.save_learned(folder / ADAPTERS, dtype)
+    if tuning == "full" and encoder.is_trained:
         source = folder / ENCODER
         source.mkdir()
-        encoder.save(source, dtype)
+        encoder.save_learned(source, dtype)
         return _describe(source, name, inside)
     if inside:
         known |= _copy_encoder(source, folder, before, ENCODER)
@@ -214,13 +208,14 @@ def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[s
 def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[str, str]) -> dict[str, Any]:
     """Save the encoders beside the first as `_save_encoder` does; return their entries in config.json."""
     encoder, config = model.encoder, model.config.encoder
-    if not isinstance(encoder, StackedEncoder):
+    if encoder is None or not config.beside:
         return {}
     inside, records = config.store == "inside", []
-    for one, name, its_folder in zip(encoder.encoders[1:], config.beside, _inside_names(model.config)[1:], strict=True):
+    targets = _inside_names(model.config)[1:]
+    for member, name, target in zip(encoder.members[1:], config.beside, targets, strict=True):
         if inside:
-            known |= _copy_encoder(one.folder, folder, before, its_folder)
-        records.append(_describe(one.folder, name, inside))
+            known |= _copy_encoder(member.folder, folder, before, target)
+        records.append(_describe(member.folder, name, inside))
     return {"beside": records}
 
 

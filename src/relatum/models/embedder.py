@@ -53,18 +53,19 @@ class TextEmbedder(nn.Module):
 
     def forward(self, inputs: ModelInputs) -> Tensor:
         """(batch, words, width)"""
-        joined = [part.look_up() for part in self.parts(inputs)]
+        characters = inputs.character_vectors
+        if characters is None and self.characters is not None:
+            characters = Vectors(self.characters(inputs.characters))
+        joined = [part.look_up() for part in self.join(characters, inputs.words, inputs.vectors)]
         embedded: Tensor = self.projection(self.dropout(torch.cat(joined, -1)))
         return embedded
 
-    def parts(self, inputs: ModelInputs) -> list[Vectors]:
-        """Return the vectors that are joined side by side before the projection."""
-        parts = []
-        if self.characters is not None:
-            parts.append(Vectors(self.characters(inputs.spelling)) if inputs.spelt is None else inputs.spelt)
+    def join(self, characters: Vectors | None, words: Tensor | None, context: Tensor | None) -> list[Vectors]:
+        """Return the vectors that stand side by side before the projection: x^c, x^w and x^ℓ, as far as there are."""
+        parts = [] if characters is None else [characters]
         if self.words is not None:
-            parts.append(Vectors(self.words(inputs.words)))
-        if inputs.vectors is not None:
-            vectors = inputs.vectors.to(self.projection.weight.dtype)
-            parts.append(Vectors(vectors if self.mixing is None else self.mixing(vectors)))
+            parts.append(Vectors(self.words(words)))
+        if context is not None:
+            context = context.to(self.projection.weight.dtype)
+            parts.append(Vectors(context if self.mixing is None else self.mixing(context)))
         return parts

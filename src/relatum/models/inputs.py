@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from relatum.layers.characters import PaddedSpelling, Spelling
+from relatum.layers.characters import CharacterBatch, PaddedCharacterBatch
 
 
 class Vectors(NamedTuple):
@@ -39,16 +38,14 @@ class ModelInputs:
     """(batch, words), true where there is a word."""
     words: Tensor | None = None
     """(batch, words): indices into the word vectors."""
-    spelling: Spelling | PaddedSpelling | None = None
+    characters: CharacterBatch | PaddedCharacterBatch | None = None
     """The characters of the words."""
     vectors: Tensor | None = None
     """(batch, words, width): the encoder's vectors."""
     attention_maps: Tensor | None = None
     """(batch, words, words, maps): the encoder's attention."""
-    spelt: Vectors | None = None
-    """The vectors of the words, already computed from their characters; then `spelling` is None."""
-    encode: Callable[[], None] | None = None
-    """Computes the encoder's vectors and attention, if that has been left to the network."""
+    character_vectors: Vectors | None = None
+    """The vectors of the words, already computed from their characters; then `characters` is None."""
 
     def to(self, device: torch.device | str) -> ModelInputs:
         def move(part: Tensor | None) -> Tensor | None:
@@ -58,8 +55,8 @@ class ModelInputs:
             self,
             mask=self.mask.to(device, non_blocking=True),
             words=move(self.words),
-            spelling=None if self.spelling is None else self.spelling.to(device),
+            characters=None if self.characters is None else self.characters.to(device),
             vectors=move(self.vectors),
             attention_maps=move(self.attention_maps),
-            spelt=None if self.spelt is None else self.spelt.to(device),
+            character_vectors=None if self.character_vectors is None else self.character_vectors.to(device),
         )

@@ -29,7 +29,7 @@ class TableSequenceLayer(nn.Module):
     ) -> LayerState:
         """S_{l−1} and T_{l−1} to S_l and T_l; `paired` is the sequence that the table is made of."""
         if self.pairing is not None and self.table_encoder is not None:
-            pairs = self.pairing(paired, attention_maps, mask)  # X_l, equations 2 and 11
+            pairs = self.pairing(paired, attention_maps)  # X_l, equations 2 and 11
             table = self.table_encoder(pairs, table, mask)  # T_l, equations 3 to 6
         attention = None
         if self.sequence_encoder is not None:

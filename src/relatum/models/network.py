@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from relatum.kernels.network.cpu import Packing
-from relatum.kernels.network.whole import PackedNetwork
 from relatum.layers.pairing import Pairing
 from relatum.layers.precision import product_dtype, scoring_dtype, without_autocast
-from relatum.models.compiled import find_compiled
 from relatum.models.embedder import TextEmbedder
 from relatum.models.inputs import ModelInputs
 from relatum.models.layer import TableSequenceLayer
@@ -46,27 +44,15 @@ class TableSequenceNetwork(nn.Module):
         self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
         self.table_dtype: torch.dtype | None = None
         """The precision of products over tables; None for the precision of the parameters or of an outer autocast."""
-        self.packing: Packing[PackedNetwork | None] = Packing()
 
     @property
     def device(self) -> torch.device:
         return self.entity_scorer.weight.device
 
-    def forward(self, inputs: ModelInputs, keep: bool = True) -> Outputs:
-        """Return the scores of tags; without `keep`, the outputs of the layers may be left out."""
+    def forward(self, inputs: ModelInputs) -> Outputs:
+        """Return the scores of tags, and the outputs of all layers."""
         with self._precision():
-            packed = find_compiled(self, inputs)
-            if packed is None:
-                if inputs.encode is not None:
-                    inputs.encode()
-                return self._read(inputs)
-            assert inputs.attention_maps is not None
-            prepared = packed.prepare(self.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep)
-            if inputs.encode is not None:  # so late since it leaves nothing in the cache of what comes before
-                inputs.encode()
-            prepared.run()
-            scores = prepared.scores
-            return Outputs(scores.of_words, scores.of_cells, tuple(LayerState(*state) for state in scores.states))
+            return self._read(inputs)
 
     def _precision(self) -> AbstractContextManager[object]:
         return nullcontext() if self.table_dtype is None else torch.autocast(self.device.type, self.table_dtype)
@@ -92,9 +78,9 @@ class TableSequenceNetwork(nn.Module):
             state: LayerState = layer(paired, sequence, table, maps, mask)
             sequence, table = state.sequence, state.table
             states.append(state)
-        return self.score(sequence, table, tuple(states))
+        return replace(self.score(sequence, table), layers=tuple(states), attention_maps=inputs.attention_maps)
 
-    def score(self, sequence: Tensor, table: Tensor | None, states: tuple[LayerState, ...] = ()) -> Outputs:
+    def score(self, sequence: Tensor, table: Tensor | None) -> Outputs:
         """Score the tags (equations 12 and 13) from S_L and T_L, or from S_l and T_l of any other layer.
 
         The scores have the precision of the parameters, whatever the precision of the table.
@@ -114,4 +100,4 @@ class TableSequenceNetwork(nn.Module):
             with without_autocast(weight):
                 scores = linear(table.to(dtype), weight.to(dtype), bias.to(dtype))
             relation_logits = scores.to(weight.dtype)
-        return Outputs(entity_logits, relation_logits, states)
+        return Outputs(entity_logits, relation_logits)

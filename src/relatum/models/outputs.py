@@ -27,5 +27,7 @@ class Outputs:
     """(batch, words, entity tags)"""
     relation_logits: Tensor | None
     """(batch, words, words, relation tags)"""
-    layers: tuple[LayerState, ...]
+    layers: tuple[LayerState, ...] = ()
     """The outputs of each layer; may be empty if they were not to be kept."""
+    attention_maps: Tensor | None = None
+    """(batch, words, words, maps): the encoder's attention, if the table reads it."""

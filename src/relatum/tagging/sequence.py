@@ -73,8 +73,8 @@ class SequenceTags:
                 lost.append(LostEntity(entity, reason))
                 continue
             tagged.append(entity)
-            for place, part in enumerate(self._shape(entity.span.width), entity.span.start):
-                tags[place] = 1 + kind * len(parts) + parts.index(part)
+            for word, part in enumerate(self._shape(entity.span.width), entity.span.start):
+                tags[word] = 1 + kind * len(parts) + parts.index(part)
         return SequenceLabels(tuple(tags), tuple(lost))
 
     def _shape(self, width: int) -> str:
@@ -112,23 +112,23 @@ class SequenceTags:
     def read(self, tags: Sequence[int]) -> list[tuple[Span, str]]:
         """Return the span of words and the type of each entity, by the rules of `decode`."""
         if tags and not 0 <= min(tags) <= max(tags) < len(self.names):
-            place, tag = next((i, tag) for i, tag in enumerate(tags) if not 0 <= tag < len(self.names))
-            raise ValueError(f"word {place} has the tag {tag}; the tags are 0 to {len(self.names) - 1}")
-        found = []
+            word, tag = next((i, tag) for i, tag in enumerate(tags) if not 0 <= tag < len(self.names))
+            raise ValueError(f"word {word} has the tag {tag}; the tags are 0 to {len(self.names) - 1}")
+        entities = []
         opened: tuple[int, str] | None = None
-        for place, tag in enumerate((*tags, 0)):
+        for word, tag in enumerate((*tags, 0)):
             if not tag and opened is None:  # as most words are
                 continue
             part, label = self._meanings[tag]
             if opened is not None and part not in "IE":
-                found.append((Span(opened[0], place), opened[1]))
+                entities.append((Span(opened[0], word), opened[1]))
                 opened = None
             if part in "BS":
-                opened = place, label
+                opened = word, label
             if opened is not None and part in "ES":
-                found.append((Span(opened[0], place + 1), opened[1]))
+                entities.append((Span(opened[0], word + 1), opened[1]))
                 opened = None
-        return found
+        return entities
 
 
 def check_fit(entity: Entity, n_words: int) -> None:
@@ -145,7 +145,7 @@ def _obstacle(entity: Entity, tagged: Iterable[Entity]) -> str | None:
     if entity.fragments:
         return DISCONTINUOUS
     span = entity.span
-    other = next((one.span for one in tagged if one.span.overlaps(span)), None)
+    other = next((taken.span for taken in tagged if taken.span.overlaps(span)), None)
     if other is None:
         return None
     if other == span:

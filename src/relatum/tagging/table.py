@@ -16,9 +16,9 @@ Everything follows from what a tag at row i and column j says, and from which ce
   head, before they are encoded; decoding gives them in that order. For the pair in the other order their tags count
   as no relation.
 
-Section 5 decides a pair by the mass of the tags over its cells (equation 17). Here `TableTags.ballot` says which cells
-those are and what each tag says in them: encoding writes the tags that vote for a relation, hard decoding counts them,
-and a decoder of probabilities may sum them.
+Section 5 decides a pair by the mass of the tags over its cells (equation 17). Here `TableTags.deciding_cells` names
+these cells and what each tag votes for in them: encoding writes the tags that vote for a relation, hard decoding counts
+them, and a decoder of probabilities may sum them.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ OVERLAPPED = "a relation of an overlapping entity takes some of its cells"
 class Block:
     """Cells that vote on one ordered pair on the same terms.
 
-    `outcomes[tag]` is what the tag votes for: 0 for no relation, else 1 + the index of a relation type. Every tag has
+    `tag_votes[tag]` is what the tag votes for: 0 for no relation, else 1 + the index of a relation type. Every tag has
     exactly one outcome, so that probabilities summed over the cells and gathered by outcome lose no mass.
     """
 
     cells: tuple[Cell, ...]
-    outcomes: tuple[int, ...]
+    tag_votes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class TableTags:
     conflicts: Conflicts = "last"
     """The relation, in the order of the annotation, that is written where two want the same cell."""
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    _outcomes: Mapping[tuple[bool, bool], tuple[int, ...]] = field(init=False, repr=False, compare=False)
+    _tag_votes: Mapping[tuple[bool, bool], tuple[int, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for what, value, choices in (
@@ -120,7 +120,7 @@ class TableTags:
         object.__setattr__(self, "names", (NO_RELATION, *(tag.name for tag in tags)))
         object.__setattr__(
             self,
-            "_outcomes",
+            "_tag_votes",
             {
                 (row_is_head, in_order): (0, *(self._outcome(tag, row_is_head, in_order) for tag in tags))
                 for row_is_head in (True, False)
@@ -148,7 +148,7 @@ class TableTags:
         canonical = in_order or not self.schema.relation_types[tag.kind].symmetric
         return 1 + tag.kind if says_so and canonical else 0
 
-    def ballot(self, head: Entity, tail: Entity) -> tuple[Block, ...]:
+    def deciding_cells(self, head: Entity, tail: Entity) -> tuple[Block, ...]:
         """Return the cells that decide the relation from head to tail; none if the two share words.
 
         This is the sum of equation 17, with one difference from its text: the tags of the opposite direction count as
@@ -160,23 +160,23 @@ class TableTags:
             return ()
         in_order = head.span < tail.span
         forward = tuple((i, j) for i in rows for j in columns if self._fills(i, j))
-        blocks = [Block(forward, self.outcomes(True, in_order))]
-        if self.asks_mirrored:
+        blocks = [Block(forward, self.tag_votes(True, in_order))]
+        if self.uses_mirrored_cells:
             mirrored = tuple((j, i) for i in rows for j in columns if self._fills(j, i))
-            blocks.append(Block(mirrored, self.outcomes(False, in_order)))
+            blocks.append(Block(mirrored, self.tag_votes(False, in_order)))
         return tuple(block for block in blocks if block.cells)
 
     @property
-    def asks_mirrored(self) -> bool:
+    def uses_mirrored_cells(self) -> bool:
         """True if a pair is decided by its mirrored cells too: rows of the tail, columns of the head."""
         return self.directed or self.fill != "entire"
 
-    def outcomes(self, row_is_head: bool, in_order: bool) -> tuple[int, ...]:
-        """Return the `Block.outcomes` of cells whose row (or else column) is the head's.
+    def tag_votes(self, row_is_head: bool, in_order: bool) -> tuple[int, ...]:
+        """Return the `Block.tag_votes` of cells whose row (or else column) is the head's.
 
         `in_order` says that the head comes before the tail.
         """
-        return self._outcomes[row_is_head, in_order]
+        return self._tag_votes[row_is_head, in_order]
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
@@ -241,12 +241,12 @@ class TableTags:
         if not self._share_words(entities):
             return TableLabels(cells, tuple(lost))
         # The cells of one entity are also cells of another: only decoding can tell what the table says of each.
-        found = self.decode(cells, annotation.entities)
+        decoded = self.decode(cells, annotation.entities)
         given = set(map(self.canonical, annotation.relations))
         return TableLabels(
             cells,
-            tuple(one for one in lost if self.canonical(one.relation) not in found),
-            tuple(one for one in found if one not in given),
+            tuple(loss for loss in lost if self.canonical(loss.relation) not in decoded),
+            tuple(relation for relation in decoded if relation not in given),
         )
 
     def _wanted(self, relation: Relation, entities: set[Entity]) -> tuple[dict[Cell, int], str | None]:
@@ -257,12 +257,12 @@ class TableTags:
             return {}, MISSING
         if relation.head == relation.tail:
             return {}, ITSELF
-        blocks = self.ballot(relation.head, relation.tail)
+        blocks = self.deciding_cells(relation.head, relation.tail)
         if not blocks:
             return {}, SHARED_WORDS
-        if not all(outcome in block.outcomes for block in blocks):
+        if not all(outcome in block.tag_votes for block in blocks):
             return {}, BACKWARDS
-        return {cell: block.outcomes.index(outcome) for block in blocks for cell in block.cells}, None
+        return {cell: block.tag_votes.index(outcome) for block in blocks for cell in block.cells}, None
 
     def _conflict(self, relation: Relation, writer: Relation) -> str:
         """Return why the relation cannot be written into a cell that `writer` has taken."""
@@ -299,9 +299,9 @@ class TableTags:
         for head in known:
             for tail in known:
                 votes = [0] * (1 + len(kinds))
-                for block in self.ballot(head, tail):
+                for block in self.deciding_cells(head, tail):
                     for cell in block.cells:
-                        votes[block.outcomes[cells.get(cell, 0)]] += 1
+                        votes[block.tag_votes[cells.get(cell, 0)]] += 1
                 winner = votes.index(max(votes))
                 if winner:
                     relations.append(Relation(head, tail, kinds[winner - 1].name))

@@ -467,7 +467,7 @@ def _pairs(kind: RelationType) -> tuple[tuple[str, str], ...]:
 
 def _without_context(examples: Iterable[Example]) -> list[str]:
     """Return a remark on a context that is empty, if no text has several sentences."""
-    if any(any(example.sentence.around) for example in examples):
+    if any(any(example.sentence.context) for example in examples):
         return []
     return ["encoder.context: no text of train has several sentences, so there is nothing to read around them"]
 

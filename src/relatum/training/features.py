@@ -11,8 +11,9 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.encoders.base import TextEncoder
 from relatum.encoders.cache import CachedEncoder
-from relatum.encoders.tuned import TunedEncoder
 from relatum.models.model import Model
+from relatum.runtime.native.encoder import with_native_encoder
+from relatum.training.batches import make_input
 from relatum.types import Example
 
 _FLOAT = 4
@@ -27,7 +28,8 @@ def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Examp
     On a GPU that has room for the features of all examples, they stay there: copying them for every batch takes longer
     than computing with them.
     """
-    if model.encoder is None or isinstance(model.encoder, TunedEncoder):
+    model = with_native_encoder(model)
+    if model.encoder is None or model.encoder.is_trained:
         return model
     config, device = model.config.encoder, model.device
     keep_on = torch.device("cpu")
@@ -47,7 +49,7 @@ def read_ahead(
     training would differ after a stop. Here each sentence is in the same batch every time.
     """
     encoder, settings = model.encoder, model.config.extraction
-    if not isinstance(encoder, CachedEncoder) or model.config.encoder.cache == "none":
+    if encoder is None or not encoder.is_cached or model.config.encoder.cache == "none":
         return True
     say(f"reading {len(examples):,} training sentences with {' and '.join(model.config.encoder.names)}")
     n_read, last = 0, time.monotonic()
@@ -56,8 +58,7 @@ def read_ahead(
         if asked_to_stop():
             return False
         sentences = [examples[index].sentence for index in batch]
-        around = [one.around for one in sentences] if model.config.encoder.context else None
-        encoder.encode([one.words for one in sentences], around)
+        encoder.encode(make_input(sentences, model))
         n_read += len(batch)
         if time.monotonic() - last >= _SILENCE:
             say(f"{n_read:,} of {len(examples):,} read")

@@ -22,6 +22,7 @@ from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model, save_model, write_calibration
 from relatum.models.model import Model
 from relatum.monitor import Evaluation, Monitor
+from relatum.runtime.cuda_graphs import make_recorder
 from relatum.training.advice import advise, shorten
 from relatum.training.bad_batch import UpdateRecord, describe, save_batch
 from relatum.training.batches import Batches, cut_long
@@ -29,12 +30,12 @@ from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord, resume_command
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.history import Progress, selection_score
+from relatum.training.micro_batches import MicroBatchStep
 from relatum.training.monitor import Log, Monitors
 from relatum.training.optimisation import Optimiser, learning_rate
-from relatum.training.parts import BatchUpdates
 from relatum.training.processes import Processes, join_processes
-from relatum.training.recorded import Updates, make_recorder
 from relatum.training.reports.card import make_card
 from relatum.training.reports.curves import draw_curves
 from relatum.training.reports.page import write_reports
@@ -172,13 +173,13 @@ class _Run:
         self._lengths = lengths = [len(example.sentence) for example in examples]
         # What a tuned encoder says of a batch is never twice the same, and is no part of a recording.
         recorder = make_recorder(self._model.device) if processes.n == 1 and not groups else None
-        self._updates = BatchUpdates(
+        self._updates = MicroBatchStep(
             self._network,
             self._optimiser,
             training,
             self._batches,
             lengths,
-            Updates(self._network, self._optimiser, training, monitor.say, recorder),
+            GraphedStep(self._network, self._optimiser, training, monitor.say, recorder),
             processes,
             monitor.say,
         )

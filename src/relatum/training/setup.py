@@ -78,9 +78,9 @@ def make_model(data: TrainingData, config: Config, device: torch.device) -> tupl
 def learned_parts(model: Model) -> tuple[nn.Module, list[Group]]:
     """Return the network, with a tuned encoder if there is one, as one module, and the encoder's weights and rates."""
     encoder, config = model.encoder, model.config
-    if not isinstance(encoder, TunedEncoder):
+    if encoder is None or encoder.module is None:
         return model.network, []
-    groups = encoder_groups(encoder.by_depth(), config.encoder.tuning, config.training)
+    groups = encoder_groups(encoder.learned_weights(), config.encoder.tuning, config.training)
     return nn.ModuleDict({"network": model.network, "encoder": encoder.module}), groups
 
 

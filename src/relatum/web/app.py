@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,44 @@ def make_app(
     can be set to accept no more requests.
     """
     limits, state = limits or Limits(), State()
-    named = {model.name: model for model in models}
-    files = PageFiles(static, STYLES)
+    app = FastAPI(
+        title="relatum",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_make_lifespan(models, state),
+        # Traces and records of errors quote requests; and no variable of the environment may send them elsewhere.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
+    )
+    app.state.guard = state
+    app.router.route_class = PlainRoute
+    _add_models(app, models, limits, state)
+    _add_pages(app, PageFiles(static, STYLES))
+    _add_refusals(app)
+    state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
+    # The last is the outermost: browsers are not told what pages may ask of a name that is not ours.
+    app.add_middleware(Guard, state=state, limits=limits, token=token)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(Gate, state=state, hosts=hosts, open_to_others=bool(origins))
+    return app
+
+
+def _make_lifespan(
+    models: Sequence[ServedModel], state: State
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Return what starts the models with the server, and closes their queues when it ends."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -73,23 +109,12 @@ def make_app(
         for model in models:
             model.queue.close()
 
-    app = FastAPI(
-        title="relatum",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=lifespan,
-        # Traces and records of errors quote requests; and no variable of the environment may send them elsewhere.
-        telemetry={
-            "tracing": False,
-            "metrics": False,
-            "logs": False,
-            "operation_spans": False,
-            "auto_configure": False,
-        },
-    )
-    app.state.guard = state
-    app.router.route_class = PlainRoute
+    return lifespan
+
+
+def _add_models(app: FastAPI, models: Sequence[ServedModel], limits: Limits, state: State) -> None:
+    """Add the addresses that models answer at."""
+    named = {model.name: model for model in models}
 
     def find(name: str | None) -> ServedModel:
         model = models[0] if name is None else named.get(name)
@@ -125,6 +150,10 @@ def make_app(
         waiting = sum(model.queue.n_waiting for model in models)
         return _json({"status": "ok", "version": __version__, "queue": waiting, "accepting": state.accepting})
 
+
+def _add_pages(app: FastAPI, files: PageFiles) -> None:
+    """Add the page, its files and the reference of the addresses."""
+
     @app.get("/docs", include_in_schema=False)
     async def docs(_request: Request) -> Response:
         return Response(reference_page(app.openapi()), media_type="text/html")
@@ -136,6 +165,10 @@ def make_app(
     @app.api_route("/static/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def static_file(request: Request) -> Response:
         return files.answer(request.path_params["path"], request)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Let every error be answered in the same form."""
 
     @app.exception_handler(Refusal)
     async def refused(_request: Request, refusal: Refusal) -> Response:
@@ -151,19 +184,6 @@ def make_app(
         response = refusal_response(Refusal(code, message.get(code, "the request cannot be read")))
         response.headers.update(error.headers or {})  # the methods that an address does take
         return response
-
-    state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    # The last is the outermost: browsers are not told what pages may ask of a name that is not ours.
-    app.add_middleware(Guard, state=state, limits=limits, token=token)
-    if origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
-        )
-    app.add_middleware(Gate, state=state, hosts=hosts, open_to_others=bool(origins))
-    return app
 
 
 def _json(content: object) -> Response:

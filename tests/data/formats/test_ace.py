@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relatum.data.conversion import convert
+from relatum.data.conversion import convert_corpus
 from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.fitting import Policy
 from relatum.data.formats import jsonl, scierc, table_sequence
@@ -595,7 +595,7 @@ def corpus_with_bad_documents(tmp_path: Path) -> Corpus:
 
 def test_convert_reports_every_document_that_ace_cannot_hold(tmp_path: Path, corpus_with_bad_documents: Corpus) -> None:
     with pytest.raises(DataError) as error:
-        convert(corpus_with_bad_documents, tmp_path / "ace", FORMAT, make_splitter("rules", "rules"), Policy())
+        convert_corpus(corpus_with_bad_documents, tmp_path / "ace", FORMAT, make_splitter("rules", "rules"), Policy())
     first, second = error.value.problems
     assert first.field == "document 'left out', relations[0].label"
     assert (first.found, first.expected[:24]) == ("the type METONYMY", "another name for it, or ")
@@ -607,7 +607,7 @@ def test_convert_reports_every_document_that_ace_cannot_hold(tmp_path: Path, cor
 
 def test_convert_can_leave_out_what_ace_cannot_hold(tmp_path: Path, corpus_with_bad_documents: Corpus) -> None:
     splitter = make_splitter("rules", "rules")
-    done = convert(corpus_with_bad_documents, tmp_path / "ace", FORMAT, splitter, Policy(), on_error="skip")
+    done = convert_corpus(corpus_with_bad_documents, tmp_path / "ace", FORMAT, splitter, Policy(), on_error="skip")
     assert (done.documents, done.problems.count) == ({"data": 2}, 2)
     assert [document.id for document in read_well(tmp_path / "ace")] == ["good", "good as well"]
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relatum.data.formats.ace.markup import (
-    READINGS,
+    OFFSET_RULES,
     Piece,
     Ruler,
     escape_markup,
@@ -38,13 +38,13 @@ def test_escaped_offsets_are_those_of_the_ldc(text: str, data: st.DataObject) ->
     if text:
         start = data.draw(st.integers(0, len(text) - 1))
         end = data.draw(st.integers(start + 1, len(text)))
-        ruler = Ruler(strip_markup(f"<DOC>{escape_markup(text)}</DOC>"), READINGS[0])
+        ruler = Ruler(strip_markup(f"<DOC>{escape_markup(text)}</DOC>"), OFFSET_RULES[0])
         assert ruler.span(offsets[start], offsets[end] - 1) == Span(start, end)
 
 
 def test_a_reading_says_what_counts() -> None:
     pieces = [Piece("<b>", ""), Piece("&lt;", "<"), Piece("\r\n", "\n"), Piece("word", "word")]
-    assert {(r.tags, r.references, r.returns): [r.length(p) for p in pieces] for r in READINGS} == {
+    assert {(r.tags, r.references, r.returns): [r.length(p) for p in pieces] for r in OFFSET_RULES} == {
         (False, True, False): [0, 4, 1, 4],
         (False, True, True): [0, 4, 2, 4],
         (False, False, False): [0, 1, 1, 4],
@@ -54,7 +54,7 @@ def test_a_reading_says_what_counts() -> None:
         (True, False, False): [3, 1, 1, 4],
         (True, False, True): [3, 1, 2, 4],
     }
-    assert READINGS[0].length(pieces[1]) == 4
+    assert OFFSET_RULES[0].length(pieces[1]) == 4
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_reading_says_what_counts() -> None:
     ],
 )
 def test_ruler_turns_inclusive_offsets_into_spans(start: int, last: int, span: Span | None) -> None:
-    assert Ruler(strip_markup("a&amp;<i>b</i>"), READINGS[0]).span(start, last) == span
+    assert Ruler(strip_markup("a&amp;<i>b</i>"), OFFSET_RULES[0]).span(start, last) == span
 
 
 def test_ruler_finds_no_text_inside_tags() -> None:
-    ruler = Ruler(strip_markup("<i>a</i>"), READINGS[4])
+    ruler = Ruler(strip_markup("<i>a</i>"), OFFSET_RULES[4])
     assert [ruler.span(i, i) for i in range(8)] == [None, None, None, Span(0, 1), None, None, None, None]
     assert ruler.span(0, 3) is None
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relatum.data.conversion import convert
+from relatum.data.conversion import convert_corpus
 from relatum.data.corpus import open_corpus
 from relatum.data.fitting import Policy
 from relatum.data.formats import jsonl
@@ -717,7 +717,7 @@ def test_convert_reports_every_document_that_brat_cannot_hold_or_skips_them(tmp_
     )
     corpus, splitter = open_corpus(source), make_splitter("rules", "rules")
     with pytest.raises(DataError) as caught:
-        convert(corpus, target, FORMAT, splitter, Policy())
+        convert_corpus(corpus, target, FORMAT, splitter, Policy())
     assert [(p.path, p.field, p.found, p.expected) for p in caught.value.problems] == [
         (
             str(source),
@@ -733,7 +733,7 @@ def test_convert_reports_every_document_that_brat_cannot_hold_or_skips_them(tmp_
         ),
     ]
     assert not target.exists()
-    done = convert(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
+    done = convert_corpus(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
     assert (done.documents, done.problems.count) == ({"source": 1}, 2)
     assert [document.id for document in read(target)[0]] == ["b"]
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relatum.data.conversion import convert
+from relatum.data.conversion import convert_corpus
 from relatum.data.corpus import open_corpus
 from relatum.data.fitting import Policy
 from relatum.data.formats import jsonl
@@ -504,7 +504,7 @@ def test_convert_reports_every_document_that_label_studio_cannot_hold_or_skips_t
     )
     corpus, splitter = open_corpus(source), make_splitter("rules", "rules")
     with pytest.raises(DataError) as caught:
-        convert(corpus, target, FORMAT, splitter, Policy())
+        convert_corpus(corpus, target, FORMAT, splitter, Policy())
     assert [(problem.path, problem.field) for problem in caught.value.problems] == [
         (str(source), "document 'a'"),
         (str(source), "document 'c'"),
@@ -512,7 +512,7 @@ def test_convert_reports_every_document_that_label_studio_cannot_hold_or_skips_t
     assert all(problem.found.startswith("the discontinuous entity Org 'Sony") for problem in caught.value.problems)
     assert all("entities that Label Studio JSON can hold" in problem.expected for problem in caught.value.problems)
     assert not target.exists()
-    done = convert(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
+    done = convert_corpus(corpus, target, FORMAT, splitter, Policy(), on_error="skip")
     assert (done.documents, done.problems.count) == ({"source": 1}, 2)
     assert [document.id for document in FORMAT.read(target, Problems())] == ["b"]
 

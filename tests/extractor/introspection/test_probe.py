@@ -16,7 +16,7 @@ from relatum.extractor.extractor import Extractor
 from relatum.extractor.introspection.probe import Probe, compare
 from relatum.types import Annotation, Calibration, Entity, Relation, ScoreMap, Span
 
-from ...small_models import make_small_model
+from ...small_models import make_inputs, make_small_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
 LONG = "Tarn " + "and then Mara left Port Amsel for Oldhaven with Tom " * 5 + "again."
@@ -92,7 +92,6 @@ def test_a_layer_says_what_the_network_without_those_above_would_say(n_layers: i
     probes = extractor.probe(TEXT)
     network = extractor.model.network
     network.layers = nn.ModuleList(list(network.layers)[:n_layers])
-    network.packing = type(network.packing)()
     extraction = Extractor(extractor.model)(TEXT)
     found = [probe.layers[n_layers - 1].found for probe in probes]
     assert [one for part in found for one in part.entities] == list(extraction.entities)
@@ -158,7 +157,7 @@ def test_probabilities_are_those_of_the_scorers() -> None:
     words = [span.of(probe.text) for span in probe.words]
     network = extractor.model.network
     with torch.inference_mode():
-        outputs = network(extractor.model.inputs([words]))
+        outputs = network(make_inputs(extractor.model, [words]))
         for layer, state in zip(probe.layers, outputs.layers, strict=True):
             scored = network.score(state.sequence, state.table)
             assert scored.relation_logits is not None
@@ -249,10 +248,10 @@ def test_jobs_are_divided_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch)
     expected = [probe.to_dict() for probe in extractor.probe(TEXT)]
     forward = type(extractor.model.network).forward
 
-    def small(network: nn.Module, inputs: object, keep: bool = True) -> object:
+    def small(network: nn.Module, inputs: object) -> object:
         if len(inputs.mask) > 1:  # type: ignore[attr-defined]
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return forward(network, inputs, keep)  # type: ignore[arg-type]
+        return forward(network, inputs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(extractor.model.network), "forward", small)
     assert [probe.to_dict()["words"] for probe in extractor.probe(TEXT)] == [one["words"] for one in expected]

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from relatum.config import load_config
+from relatum.encoders.base import EncoderInput
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.lab.attention.alignment import AlignmentCounter, make_patterns
@@ -75,7 +76,7 @@ def test_heads_are_those_of_the_layers_and_of_the_encoder_in_its_order(news: Ext
             assert np.allclose(first.of(Head(False, number, head)), layer.attention[head - 1], atol=1e-6)
     encoder = news.model.encoder
     assert encoder is not None
-    maps = encoder.encode([first.words]).attention_maps
+    maps = encoder.encode(EncoderInput([first.words])).attention_maps
     assert maps is not None
     assert len(heads) == 24 + maps.shape[-1]
     assert np.allclose(first.of(Head(True, 2, 3)), maps[0, :, :, 12 + 2], atol=1e-5)

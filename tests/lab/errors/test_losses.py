@@ -15,6 +15,8 @@ from relatum.models.losses import joint_loss
 from relatum.training.corpus import load_part
 from relatum.types import Annotation, Example
 
+from ...small_models import make_inputs
+
 
 @pytest.fixture(scope="module")
 def extractor() -> Extractor:
@@ -35,7 +37,7 @@ def test_losses_are_those_that_training_would_have(extractor: Extractor, example
     of_cells = sentence_losses(extractor, examples, with_entities=False)
     for example, whole, cells in zip(examples, losses, of_cells, strict=True):
         with torch.inference_mode():
-            outputs = model.network(model.inputs([example.sentence.words]))
+            outputs = model.network(make_inputs(model, [example.sentence.words]))
             wanted = joint_loss(outputs, make_labels([example], model), settings)
         assert whole == pytest.approx(float(wanted.entity + wanted.relation), rel=1e-4, abs=1e-4)
         assert cells == pytest.approx(float(wanted.relation), rel=1e-4, abs=1e-4)

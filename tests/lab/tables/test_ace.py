@@ -13,7 +13,7 @@ from relatum.config import load_config
 from relatum.data.formats.ace import FORMAT
 from relatum.errors import DataError, RelatumError
 from relatum.lab.tables.configs import config_file
-from relatum.lab.tables.corpora import Places
+from relatum.lab.tables.corpora import CorpusPaths
 from relatum.lab.tables.making import plan_table
 from relatum.lab.tables.selection import Request
 from relatum.training.corpus import FoldChoice, load_training_data
@@ -141,11 +141,11 @@ def test_reproduce_finds_the_rows_of_ace_by_their_lists(tmp_path: Path) -> None:
 
 def test_reproduce_says_what_ace05_lacks_without_lists(tmp_path: Path) -> None:
     data, _ = ace05(tmp_path, **PARTS)
-    places = Places.parse([f"ace05={data}"])
+    paths = CorpusPaths.parse([f"ace05={data}"])
     with pytest.raises(RelatumError, match=r"expected the parts train, dev and test. Give the .*--lists ace05=PATH"):
-        plan_table(Request(1, ("ace05",), overrides=TINY, places=places), tmp_path / "out")
+        plan_table(Request(1, ("ace05",), overrides=TINY, paths=paths), tmp_path / "out")
     for wrong in (str(data), f"mine={data}", "ace05="):
         with pytest.raises(RelatumError, match=r"expected NAME=PATH, where NAME is ace04, ace05"):
-            Places.parse([], {}, [wrong])
+            CorpusPaths.parse([], {}, [wrong])
     with pytest.raises(RelatumError, match=r"--lists ace05=nowhere: no such file or folder"):
-        Places.parse([], {}, ["ace05=nowhere"])
+        CorpusPaths.parse([], {}, ["ace05=nowhere"])

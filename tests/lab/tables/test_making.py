@@ -17,8 +17,8 @@ from rich.console import Console
 from relatum.cli.runs_screen import RunsScreen
 from relatum.config import load_config
 from relatum.errors import RelatumError
-from relatum.lab.tables.corpora import Places
-from relatum.lab.tables.making import Made, make_tables, plan_table
+from relatum.lab.tables.corpora import CorpusPaths
+from relatum.lab.tables.making import WrittenTable, make_tables, plan_table
 from relatum.lab.tables.record import encoder_title
 from relatum.lab.tables.selection import Request
 from relatum.training.folder import RunFolder
@@ -35,13 +35,13 @@ def request(table: int, news: Path, **values: Any) -> Request:
     return Request(table, **given)
 
 
-def make(wanted: Request, out: Path, jobs: int = 2) -> tuple[Made, str]:
+def make(wanted: Request, out: Path, jobs: int = 2) -> tuple[WrittenTable, str]:
     shown = io.StringIO()
     (made,) = make_tables([wanted], out, device="cpu", jobs=jobs, monitor=RunsScreen(Console(file=shown, width=200)))
     return made, shown.getvalue()
 
 
-def rows(made: Made) -> dict[str, dict[str, Any]]:
+def rows(made: WrittenTable) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in made.record["rows"]}
 
 
@@ -232,7 +232,7 @@ def test_folds_are_averaged_before_seeds_are(news: Path, tmp_path: Path) -> None
         rows=("ade+default+macro",),
         n_runs=2,
         overrides=TINY,
-        places=Places.parse([str(tmp_path / "data")]),
+        paths=CorpusPaths.parse([str(tmp_path / "data")]),
     )
     made, shown = make(wanted, tmp_path)
     assert shown.count("begun") == 4
@@ -252,7 +252,7 @@ def _fields(wanted: Request) -> dict[str, Any]:
 def test_rows_without_their_corpus_say_what_they_need(news: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "conll04").symlink_to(news)
-    wanted = Request(1, n_runs=1, overrides=TINY, places=Places.parse([str(tmp_path / "data")]))
+    wanted = Request(1, n_runs=1, overrides=TINY, paths=CorpusPaths.parse([str(tmp_path / "data")]))
     made, _ = make(wanted, tmp_path)
     found = rows(made)
     assert found["conll04+default"]["status"] == "complete"
@@ -269,7 +269,7 @@ def test_rows_without_their_corpus_say_what_they_need(news: Path, tmp_path: Path
 
 def test_published_corpus_that_is_not_divided_is_not_divided_by_chance(news: Path, tmp_path: Path) -> None:
     with pytest.raises(RelatumError, match="Give the published lists of its documents by --lists ace05=PATH"):
-        make(request(5, news, corpora=("ace05",), places=Places.parse([f"ace05={news / 'train.jsonl'}"])), tmp_path)
+        make(request(5, news, corpora=("ace05",), paths=CorpusPaths.parse([f"ace05={news / 'train.jsonl'}"])), tmp_path)
 
 
 def test_encoder_that_cannot_be_had_does_not_lose_other_rows(news: Path, tmp_path: Path) -> None:
@@ -310,8 +310,8 @@ def test_titles_name_all_encoders() -> None:
 
 def test_table_of_encoders_has_rows_for_those_that_are_named(news: Path, tmp_path: Path) -> None:
     planned = plan_table(request(2, news, encoders=("mpnet-base", "some/other")), tmp_path)
-    assert [chosen.row.label for chosen, _ in planned] == ["MPNet-base", "some/other"] * 2
-    settings = [chosen.settings for chosen, _ in planned]
+    assert [selected.row.label for selected, _ in planned] == ["MPNet-base", "some/other"] * 2
+    settings = [selected.settings for selected, _ in planned]
     assert [one.config.encoder.name for one in settings if one] == ["mpnet-base", "some/other"] * 2
     assert [one.config.table.attention_maps for one in settings if one] == [False, False, True, True]
 
@@ -349,9 +349,9 @@ def test_mistakes_are_named_before_anything_is_run(
 
 
 def test_table_of_which_no_row_can_be_run_leaves_the_one_that_is_there(news: Path, tmp_path: Path) -> None:
-    def wanted(*places: str) -> Request:
+    def wanted(*paths: str) -> Request:
         return Request(
-            3, ("ace05",), rows=("default",), n_runs=1, steps=40, overrides=TINY, places=Places.parse([*places])
+            3, ("ace05",), rows=("default",), n_runs=1, steps=40, overrides=TINY, paths=CorpusPaths.parse([*paths])
         )
 
     made, _ = make(wanted(f"ace05={news}"), tmp_path)

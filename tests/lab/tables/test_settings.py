@@ -10,7 +10,7 @@ from relatum.config import load_config
 from relatum.errors import RelatumError
 from relatum.lab.tables import configs
 from relatum.lab.tables.configs import config_file, configs_folder
-from relatum.lab.tables.corpora import CORPORA, Places
+from relatum.lab.tables.corpora import CORPORA, CorpusPaths
 from relatum.lab.tables.paper import TABLES
 from relatum.lab.tables.settings import make_settings, override, user_overrides
 from relatum.lab.tables.table import Row
@@ -81,9 +81,9 @@ def test_row_is_not_undone_by_what_is_usual_for_a_corpus() -> None:
 @pytest.mark.parametrize(("steps", "every"), [(1, 1), (41, 3), (2500, 125), (20_000, 1000)])
 def test_runs_of_another_length_have_at_most_20_evaluations(steps: int, every: int) -> None:
     preset = load_config(config_file("paper/conll04"))
-    given = user_overrides(steps, None, ["words.path=unset"], Places(), preset)
+    given = user_overrides(steps, None, ["words.path=unset"], CorpusPaths(), preset)
     assert f"training.evaluate_every={every}" in given
-    more = user_overrides(steps, None, ["words.path=unset", "training.evaluate_every=7"], Places(), preset)
+    more = user_overrides(steps, None, ["words.path=unset", "training.evaluate_every=7"], CorpusPaths(), preset)
     assert make_settings(Row("", (), {}), CONLL04, more).config.training.evaluate_every == 7
 
 
@@ -92,7 +92,7 @@ def test_length_of_training_has_its_warm_up_in_proportion(tmp_path: Path) -> Non
     vectors.parent.mkdir()
     vectors.touch()
     preset = load_config(config_file("paper/conll04"))
-    given = user_overrides(5000, "mpnet-base", ["model.dropout=0.1"], Places(folder=tmp_path), preset)
+    given = user_overrides(5000, "mpnet-base", ["model.dropout=0.1"], CorpusPaths(folder=tmp_path), preset)
     assert given == [
         "encoder.store=name",
         "training.steps=5000",
@@ -110,13 +110,13 @@ def test_word_vectors_that_are_nowhere_are_an_error_that_names_the_cure(
     monkeypatch.chdir(tmp_path)
     preset = load_config(config_file("paper/conll04"))
     with pytest.raises(RelatumError, match=r"--set words\.path=unset"):
-        user_overrides(None, None, [], Places(folder=tmp_path), preset)
-    assert user_overrides(None, None, ["words.path=unset"], Places(), preset) == [
+        user_overrides(None, None, [], CorpusPaths(folder=tmp_path), preset)
+    assert user_overrides(None, None, ["words.path=unset"], CorpusPaths(), preset) == [
         "encoder.store=name",
         "words.path=unset",
     ]
     (tmp_path / "glove.6B.100d.txt").touch()
-    assert user_overrides(None, None, ["encoder.store=inside"], Places(), preset) == ["encoder.store=inside"]
+    assert user_overrides(None, None, ["encoder.store=inside"], CorpusPaths(), preset) == ["encoder.store=inside"]
 
 
 @pytest.mark.parametrize("value", ["a word", "true", "unset", "/a/b c", "7", 'a"b', True, 3, 0.5, ("nw", "se")])

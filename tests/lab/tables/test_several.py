@@ -20,7 +20,7 @@ from relatum.cli.runs_screen import RunsScreen
 from relatum.config import TextConfig
 from relatum.errors import RelatumError
 from relatum.lab.tables import making, scoring
-from relatum.lab.tables.making import Made, make_tables, plan_tables
+from relatum.lab.tables.making import WrittenTable, make_tables, plan_tables
 from relatum.lab.tables.measuring import GOLD_SCORES, write_gold_scores
 from relatum.lab.tables.selection import Request, share_rows
 from relatum.scores import Scores
@@ -38,13 +38,13 @@ def requests(*tables: int, news: Path, rows: tuple[str, ...] = (), **values: Any
     return share_rows([Request(table, (str(news),), **given) for table in tables])
 
 
-def make(wanted: list[Request], out: Path, jobs: int = 2, **options: Any) -> tuple[list[Made], str]:
+def make(wanted: list[Request], out: Path, jobs: int = 2, **options: Any) -> tuple[list[WrittenTable], str]:
     shown = io.StringIO()
     console = Console(file=shown, width=200)
     return make_tables(wanted, out, device="cpu", jobs=jobs, monitor=RunsScreen(console), **options), shown.getvalue()
 
 
-def statuses(made: Made) -> dict[str, str]:
+def statuses(made: WrittenTable) -> dict[str, str]:
     return {row["key"]: row["status"] for row in made.record["rows"]}
 
 

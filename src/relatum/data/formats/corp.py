@@ -137,8 +137,8 @@ def _parse(path: Path, table: list[_Line], relations: list[_Line], problems: Pro
         rows[index] = None if label == _OUTSIDE else Entity(span, label)
         words += map(_decode, new_words)
         tags += new_tags
-    found = tuple(_relation(line, rows) for line in relations)
-    annotation = Annotation(tuple(entity for entity in rows.values() if entity), found)
+    relations_read = tuple(_relation(line, rows) for line in relations)
+    annotation = Annotation(tuple(entity for entity in rows.values() if entity), relations_read)
     return from_words(name, [words], annotation, metadata={} if set(tags) == {_UNTAGGED} else {"pos": tags})
 
 

@@ -80,20 +80,20 @@ def _annotation(record: Field, size: int, unit: str, characters: Callable[[Span]
     entities: list[Entity] = []
     by_id: dict[str, Entity] = {}
     listed = record.listed("entities")
-    for place, values in enumerate(listed.sequence()):
+    for index, values in enumerate(listed.sequence()):
         entity = _plain_entity(values, size, characters)
         if entity is None:
-            entity = _entity(Field(values, listed, place), size, unit, characters)
-        name = entity.id if entity.id is not None else str(place)
+            entity = _entity(Field(values, listed, index), size, unit, characters)
+        name = entity.id if entity.id is not None else str(index)
         if name in by_id:
-            item = Field(values, listed, place)
+            item = Field(values, listed, index)
             raise item.bad("entity ids that differ", f"the entity id {shorten(name)} again")
         by_id[name] = entity
         entities.append(entity)
     listed = record.listed("relations")
     relations = [
-        _plain_relation(values, by_id) or _relation(Field(values, listed, place), by_id)
-        for place, values in enumerate(listed.sequence())
+        _plain_relation(values, by_id) or _relation(Field(values, listed, index), by_id)
+        for index, values in enumerate(listed.sequence())
     ]
     return Annotation(tuple(entities), tuple(relations))
 
@@ -171,16 +171,16 @@ def _checked(record: Field, document: Document) -> Document:
     attributes: list[Attribute] = []
     annotation = document.annotation
     for key, targets in (("entities", annotation.entities), ("relations", annotation.relations)):
-        for place, values in enumerate(record.mapping().get(key) or ()):
-            target: Entity | Relation = targets[place]
+        for index, values in enumerate(record.mapping().get(key) or ()):
+            target: Entity | Relation = targets[index]
             if isinstance(target, Entity) and values.get("text") is not None:
                 text = surface_text(target, document.text)
                 if values["text"] != text:
-                    places = ", ".join(f"[{piece.start}, {piece.end})" for piece in target.pieces())
-                    surface = record.need(key).items()[place].need("text")
-                    raise surface.bad(f"{shorten(text)}, the characters {places} of the text")
+                    ranges = ", ".join(f"[{piece.start}, {piece.end})" for piece in target.pieces())
+                    surface = record.need(key).items()[index].need("text")
+                    raise surface.bad(f"{shorten(text)}, the characters {ranges} of the text")
             if values.get("attributes") is not None:
-                attributes += _attributes(record.need(key).items()[place].need("attributes"), target)
+                attributes += _attributes(record.need(key).items()[index].need("attributes"), target)
     return replace(document, attributes=tuple(attributes)) if attributes else document
 
 
@@ -192,10 +192,10 @@ def surface_text(entity: Entity, text: str) -> str:
 def _attributes(field: Field, target: Entity | Relation) -> Iterator[Attribute]:
     for name, value in field.mapping().items():
         values = value if isinstance(value, list) else [value]
-        if not values or not all(one is True or isinstance(one, str) for one in values):
+        if not values or not all(item is True or isinstance(item, str) for item in values):
             raise Field(value, field, name).bad("true, a string, or a list of strings")
-        for one in values:
-            yield Attribute(target, name, None if one is True else one)
+        for item in values:
+            yield Attribute(target, name, None if item is True else item)
 
 
 def _pair(field: Field, size: int, unit: str) -> Span:

@@ -63,7 +63,7 @@ def _parse(record: Field, default_id: str) -> Document:
     key = _text_key(data, regions)
     text = data.need(key).text(empty=True)
     entities, by_id = _entities(regions, _spans(record, regions, text))
-    found = tuple(relation for item in relations for relation in _relations(item, by_id))
+    parsed_relations = tuple(relation for item in relations for relation in _relations(item, by_id))
     meta = record.mapping().get("meta") or {}
     metadata = dict(meta) if isinstance(meta, dict) else {"meta": meta}
     if columns := {name: value for name, value in data.mapping().items() if name != key}:
@@ -71,7 +71,7 @@ def _parse(record: Field, default_id: str) -> Document:
     if others:
         metadata["label_studio"] = [item.value for item in others]
     name = record.optional_name("id") or default_id
-    return Document(name, text, Annotation(tuple(entities), found), metadata=metadata)
+    return Document(name, text, Annotation(tuple(entities), parsed_relations), metadata=metadata)
 
 
 def _results(record: Field) -> list[Field]:
@@ -118,12 +118,12 @@ def _relations(item: Field, by_id: dict[str, list[Entity]]) -> Iterator[Relation
     ends = []
     for key in ("from_id", "to_id"):
         end = item.need(key)
-        found = by_id.get(end.name())
-        if found is None:
+        entities = by_id.get(end.name())
+        if entities is None:
             raise end.bad("the id of a region with labels, of the same annotation")
-        if len(found) > 1:
+        if len(entities) > 1:
             item.remark("relation at a region with several labels, read as of the first of them")
-        ends.append(found[0])
+        ends.append(entities[0])
     direction = item.get("direction")
     towards = direction.text() if direction else "right"
     if direction and towards not in ("right", "left", "bi"):

@@ -79,12 +79,12 @@ def _record(document: Document) -> dict[str, Any]:
     relations: list[list[list[object]]] = [[] for _ in starts]
     annotation = word_annotation(document)
     for entity in annotation.entities:
-        place = bisect_right(starts, entity.span.start) - 1
-        ner[place].append([entity.span.start, entity.span.end - 1, entity.label])
+        number = bisect_right(starts, entity.span.start) - 1
+        ner[number].append([entity.span.start, entity.span.end - 1, entity.label])
     for relation in annotation.relations:
         head, tail = relation.head.span, relation.tail.span
-        place = bisect_right(starts, head.start) - 1
-        relations[place].append([head.start, head.end - 1, tail.start, tail.end - 1, relation.label])
+        number = bisect_right(starts, head.start) - 1
+        relations[number].append([head.start, head.end - 1, tail.start, tail.end - 1, relation.label])
     record = {
         "doc_key": document.id,
         "sentences": [words[sentence.start : sentence.end] for sentence in sentences],

@@ -47,10 +47,10 @@ def _parse(record: Field, default_id: str) -> Document:
     return from_words(record.optional_name("orig_id") or default_id, [words], annotation, metadata=rest)
 
 
-def _entity(place: Field, entities: list[Entity]) -> Entity:
-    number = place.integer()
+def _entity(field: Field, entities: list[Entity]) -> Entity:
+    number = field.integer()
     if not 0 <= number < len(entities):
-        raise place.bad(f"the place, from 0, of one of the {len(entities)} entities of this record")
+        raise field.bad(f"the place, from 0, of one of the {len(entities)} entities of this record")
     return entities[number]
 
 
@@ -61,7 +61,7 @@ def write(path: Path, documents: Iterable[Document]) -> None:
 def _records(document: Document) -> Iterator[dict[str, Any]]:
     for example in to_examples(document):
         names = Names(example.gold.entities)
-        places = {name: i for i, name in enumerate(names.all)}
+        index_of = {name: i for i, name in enumerate(names.all)}
         record = {
             "tokens": list(example.sentence.words),
             "entities": [
@@ -71,8 +71,8 @@ def _records(document: Document) -> Iterator[dict[str, Any]]:
             "relations": [
                 {
                     "type": relation.label,
-                    "head": places[names.of(relation.head)],
-                    "tail": places[names.of(relation.tail)],
+                    "head": index_of[names.of(relation.head)],
+                    "tail": index_of[names.of(relation.tail)],
                 }
                 for relation in example.gold.relations
             ],

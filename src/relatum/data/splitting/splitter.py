@@ -34,26 +34,26 @@ class Splitter:
         A word that crosses the end of a sentence is cut there; a sentence without words leaves no trace.
         """
         words = _apply("words", self.words, text)
-        found: list[Span] = []
+        kept: list[Span] = []
         ranges: list[Span] = []
         at = 0
         for sentence in _apply("sentences", self.sentences, text):
-            first, stop = len(found), bisect_left(words, sentence.end, at, key=attrgetter("start"))
+            first, stop = len(kept), bisect_left(words, sentence.end, at, key=attrgetter("start"))
             if at == stop:
                 continue
             if words[at].start < sentence.start:
                 break
-            found += words[at:stop]
+            kept += words[at:stop]
             at = stop
-            if (last := found[-1]).end > sentence.end:
-                found[-1] = Span(last.start, sentence.end)
+            if (last := kept[-1]).end > sentence.end:
+                kept[-1] = Span(last.start, sentence.end)
                 at -= 1
                 words[at] = Span(sentence.end, last.end)
-            ranges.append(Span(first, len(found)))
+            ranges.append(Span(first, len(kept)))
         if at < len(words):
             left = words[at]
             raise _bad("sentences", self.sentences, f"left out {_place(left, text)}", "a sentence for every word")
-        return tuple(found), tuple(ranges)
+        return tuple(kept), tuple(ranges)
 
 
 def make_splitter(words: str | Rule = "rules", sentences: str | Rule = "rules") -> Splitter:
@@ -80,21 +80,23 @@ def _find(setting: str, name: str | Rule, known: Mapping[str, Rule]) -> Rule:
         names = ", ".join(map(repr, known))
         raise ConfigError(f"{setting} = {name!r}: unknown; use {names}, or 'package.module:function' for your own")
     try:
-        found: object = import_module(module)
+        target: object = import_module(module)
     except Exception as error:
         cure = f"check that `python -c 'import {module}'` works here (installed, or its folder in PYTHONPATH)"
         raise ConfigError(f"{setting} = {name!r}: {type(error).__name__}: {error}; {cure}") from error
     try:
-        found = reduce(getattr, path.split("."), found)
+        target = reduce(getattr, path.split("."), target)
     except AttributeError as error:
         raise ConfigError(f"{setting} = {name!r}: {error}; name a function of that module") from error
-    return _check_callable(setting, name, found)
+    return _check_callable(setting, name, target)
 
 
-def _check_callable(setting: str, name: str, found: object) -> Rule:
-    if not callable(found):
-        raise ConfigError(f"{setting} = {name!r}: found {type(found).__name__}; name a function from str to list[Span]")
-    return found
+def _check_callable(setting: str, name: str, target: object) -> Rule:
+    if not callable(target):
+        raise ConfigError(
+            f"{setting} = {name!r}: found {type(target).__name__}; name a function from str to list[Span]"
+        )
+    return target
 
 
 def _apply(setting: str, rule: Rule, text: str) -> list[Span]:

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from relatum.decoding.probabilities import Logits, pick
 from relatum.errors import RelatumError
-from relatum.extractor.device import if_it_fits
+from relatum.extractor.device import none_if_out_of_memory
 from relatum.extractor.jobs import Job, decode
-from relatum.models.known_words import KnownWords
 from relatum.models.model import Model
 from relatum.models.outputs import LayerState, Outputs
+from relatum.runtime.base import Runtime, evaluating
 from relatum.types import Annotation, Span
 
 
@@ -36,7 +36,7 @@ class LayerReading:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class LayerOutputs:
     """The findings of all layers in a window of a sentence, the first layer first."""
 
     window: Span
@@ -45,7 +45,7 @@ class Reading:
     """(maps, words, words): the encoder's attention as the table reads it; None if the table reads none."""
 
 
-def read_layers(model: Model, jobs: Iterable[Job], known: KnownWords | None = None) -> Iterator[tuple[int, Reading]]:
+def read_layers(model: Model, runtime: Runtime, jobs: Iterable[Job]) -> Iterator[tuple[int, LayerOutputs]]:
     """Yield the reading of every window of all jobs, with the number of its sentence.
 
     The last layer finds what `do_jobs` finds. If memory runs out, a job is divided.
@@ -54,7 +54,7 @@ def read_layers(model: Model, jobs: Iterable[Job], known: KnownWords | None = No
         parts = [whole]
         while parts:
             job = parts.pop()
-            readings = if_it_fits(partial(_read, model, job, known))
+            readings = none_if_out_of_memory(partial(_read, model, runtime, job))
             if readings is not None:
                 for window, reading in zip(job.windows, readings, strict=True):
                     yield window.sentence, reading
@@ -69,25 +69,17 @@ def read_layers(model: Model, jobs: Iterable[Job], known: KnownWords | None = No
 
 
 @torch.inference_mode()
-def _read(model: Model, job: Job, known: KnownWords | None) -> list[Reading]:
-    network = model.network
-    was_training = network.training
-    network.eval()
-    try:
-        inputs = model.inputs(job.words, known=None if was_training else known, late=True, around=job.around)
-        last: Outputs = network(inputs, keep=True)
-        before = [network.score(state.sequence, state.table) for state in last.layers[:-1]]
-        layers = [
-            _divide(model, job, outputs, state) for outputs, state in zip([*before, last], last.layers, strict=True)
-        ]
-    finally:
-        network.train(was_training)
-    maps = None if inputs.attention_maps is None else _fetch(inputs.attention_maps)
+def _read(model: Model, runtime: Runtime, job: Job) -> list[LayerOutputs]:
+    last = runtime.read(job.batch, keep_layers=True)
+    with evaluating(model.network):
+        before = [model.network.score(state.sequence, state.table) for state in last.layers[:-1]]
+    layers = [_divide(model, job, outputs, state) for outputs, state in zip([*before, last], last.layers, strict=True)]
+    maps = None if last.attention_maps is None else _fetch(last.attention_maps)
     readings = []
     for row, (window, words) in enumerate(zip(job.windows, job.words, strict=True)):
         n_words = len(words)
-        own = None if maps is None else np.moveaxis(maps[row, :n_words, :n_words], -1, 0)
-        readings.append(Reading(window.span, tuple(layer[row] for layer in layers), own))
+        own_maps = None if maps is None else np.moveaxis(maps[row, :n_words, :n_words], -1, 0)
+        readings.append(LayerOutputs(window.span, tuple(layer[row] for layer in layers), own_maps))
     return readings
 
 

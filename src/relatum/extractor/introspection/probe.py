@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.introspection.layers import LayerReading, Reading
+from relatum.extractor.introspection.layers import LayerOutputs, LayerReading
 from relatum.extractor.introspection.overlay import lay_cells, lay_rows, lay_words
 from relatum.extractor.result import Extraction
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
@@ -146,7 +146,7 @@ def compare(before: Annotation, after: Annotation) -> Change:
     return Change(gained=without(after, before), lost=without(before, after))
 
 
-def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Sequence[Reading]) -> Probe:
+def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Sequence[LayerOutputs]) -> Probe:
     """Make the probe of a sentence from the readings of its windows; its offsets count from the start of the text."""
     assert sentence.offsets is not None
     model, windows = extractor.model, [reading.window for reading in readings]

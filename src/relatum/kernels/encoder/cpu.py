@@ -75,7 +75,7 @@ class EncoderWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PoolingOptions:
     """The outputs that are wanted of the layers."""
 
     n_kept: int
@@ -87,7 +87,7 @@ class Reading:
     want_maps: bool
 
 
-class PreparedReading(NamedTuple):
+class PreparedFeatures(NamedTuple):
     """Features that are yet to be computed."""
 
     vectors: Tensor
@@ -154,20 +154,20 @@ class PackedEncoder:
         )
 
     def read(
-        self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
+        self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], pooling: PoolingOptions
     ) -> tuple[Tensor, Tensor | None]:
         """Return the vectors, (batch, words, width), and the maps, (batch, words, words, maps).
 
         Both are zero where a sentence is shorter than the longest. See `prepare`.
         """
-        prepared = self.prepare(pieces, words, reading)
+        prepared = self.prepare(pieces, words, pooling)
         prepared.run()
         return prepared.vectors, prepared.maps
 
     def prepare(
-        self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], reading: Reading
-    ) -> PreparedReading:
-        """Prepare a reading, and allocate its results.
+        self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], pooling: PoolingOptions
+    ) -> PreparedFeatures:
+        """Prepare the features of sentences, and allocate them.
 
         Each sentence is given by its pieces, and by the positions at which its words begin in them, followed by the
         position behind the last word. Every word has a piece, and the words follow each other. The number of threads is
@@ -178,22 +178,22 @@ class PackedEncoder:
         # Arrays of Python's: for a sentence, one of numpy takes longer to make than to fill.
         rows, begins = array("i", chain.from_iterable(pieces)), array("i", chain.from_iterable(words))
         starts, lengths = array("i", accumulate(map(len, pieces), initial=0)), array("i", n_words)
-        n_mixed = 1 if reading.n_kept else self._n_layers + 1
+        n_mixed = 1 if pooling.n_kept else self._n_layers + 1
         vectors = torch.empty(n_batch, longest, n_mixed * self._width)
-        maps = torch.empty(n_batch, longest, longest, n_maps) if reading.want_maps else None
+        maps = torch.empty(n_batch, longest, longest, n_maps) if pooling.want_maps else None
         job = _Job.from_buffer_copy(self._template)
         job.rows, job.starts = rows.buffer_info()[0], starts.buffer_info()[0]
         job.words, job.n_words = begins.buffer_info()[0], lengths.buffer_info()[0]
         job.vectors, job.maps = vectors.data_ptr(), None if maps is None else maps.data_ptr()
-        job.n_sentences, job.most_words, job.n_kept = n_batch, longest, reading.n_kept
-        job.first_piece, job.mean_attention = reading.first_piece, reading.mean_attention
+        job.n_sentences, job.most_words, job.n_kept = n_batch, longest, pooling.n_kept
+        job.first_piece, job.mean_attention = pooling.first_piece, pooling.mean_attention
         job.n_threads = torch.get_num_threads()
 
         # All that the job points to lives as long as this, whatever becomes of the rest.
         def run(_held: object = (rows, begins, starts, lengths, vectors, maps)) -> None:
             self._do(job, rows, max(map(len, pieces)))
 
-        return PreparedReading(vectors, maps, run)
+        return PreparedFeatures(vectors, maps, run)
 
     def _do(self, job: _Job, rows: Sequence[int], most: int) -> None:
         failure = self._library.relatum_encoder(ctypes.byref(job))

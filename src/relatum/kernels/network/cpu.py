@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
-from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from relatum.errors import RelatumError
-from relatum.kernels.backend import allows_compiled
 from relatum.kernels.compile import CompileError, Source, can_load, load
 from relatum.kernels.linear.cpu import pack
 from relatum.kernels.linear.structures import Dense, Norm
@@ -34,15 +31,6 @@ SOURCE = NETWORK
 
 TABLE_DTYPES = (torch.float32, torch.bfloat16)
 """The dtypes of tables; compiled code knows a dtype by its index here."""
-
-Made = TypeVar("Made")
-
-
-def is_wanted(values: Tensor) -> bool:
-    """True if compiled code is to compute with these values: on a CPU, without gradients, if it may and can run."""
-    if torch.is_grad_enabled() or not values.is_cpu or torch.compiler.is_compiling():
-        return False
-    return allows_compiled() and is_available()
 
 
 @cache
@@ -79,71 +67,6 @@ def call(function: str, job: ctypes.Structure) -> None:
         raise RelatumError(f"{function} was given what does not fit, or the number of something that there is not")
     if failure:
         raise MemoryError(f"{function} found no memory for its buffers")
-
-
-class Packing(Generic[Made]):
-    """A cache of what was made of a module's weights, for as long as the weights stay the same.
-
-    A change is noticed if weights are moved or replaced, or written to in a way that autograd knows of.
-    """
-
-    def __init__(self) -> None:
-        self._kept: tuple[_Weights, Made] | None = None
-
-    def __reduce__(self) -> tuple[type[Packing[Made]], tuple[()]]:
-        return type(self), ()  # a copy is of other weights
-
-    def find(self, module: nn.Module, make: Callable[[], Made]) -> Made:
-        """Return what `make` makes of the module; cached if torch counts the changes of all weights."""
-        kept = self._kept
-        if kept is None or not kept[0].are_same(module):
-            weights, made = _Weights(module), make()
-            if not weights.are_same(module):
-                return made
-            kept = self._kept = weights, made
-        return kept[1]
-
-
-class _Weights:
-    """The weights of a module and its submodules: where to look them up, their addresses, and counts of changes."""
-
-    def __init__(self, module: nn.Module) -> None:
-        inner = list(module.modules())
-        self._module = module
-        # Only where there is something: most of the time goes into fetching these from memory.
-        self._places = [one._parameters for one in inner if one._parameters]
-        self._part_places = [one._modules for one in inner if one._modules]
-        self._parts = self._find_parts()
-        # They are held, so that no others come to lie where they do.
-        self._held = [one.detach() for one in self._find()]
-        self._states = states_of(self._find())
-
-    def are_same(self, module: nn.Module) -> bool:
-        if module is not self._module or self._states is None:
-            return False
-        # The very same parts: they have no other ==.
-        return self._find_parts() == self._parts and states_of(self._find()) == self._states
-
-    def _find_parts(self) -> list[nn.Module | None]:
-        return list(chain.from_iterable(map(_values, self._part_places)))
-
-    def _find(self) -> list[Tensor]:
-        return [one for one in chain.from_iterable(map(_values, self._places)) if one is not None]
-
-
-_values: Callable[[dict[str, Any]], Iterable[Any]] = dict.values
-_n_writes: Callable[[Tensor], int] = attrgetter("_version")
-
-
-def states_of(weights: Sequence[Tensor]) -> tuple[list[int], list[int]] | None:
-    """Return the addresses of weights and how often each was written to; None if that is not known of every weight.
-
-    Nobody counts the changes of a tensor that was made in inference mode.
-    """
-    try:
-        return list(map(Tensor.data_ptr, weights)), list(map(_n_writes, weights))
-    except RuntimeError:
-        return None
 
 
 class Holder:
@@ -189,10 +112,11 @@ class Words:
     """The address of the lengths."""
 
     @classmethod
-    def of(cls, mask: Tensor) -> Words:
-        lengths: NDArray[np.int32] = mask.numpy().sum(1, dtype=np.int32)
-        n_words = mask.shape[1]
-        return cls(lengths, n_words, min(lengths.tolist(), default=0) < n_words, address_of(lengths))
+    def of(cls, n_words: Sequence[int]) -> Words:
+        """Describe a batch that is padded to its longest sentence, given the number of words of each sentence."""
+        lengths = np.array(n_words, np.int32)
+        longest = max(n_words)
+        return cls(lengths, longest, min(n_words) < longest, address_of(lengths))
 
     def shape(self, n_axes: int, width: int) -> tuple[int, ...]:
         """Return the shape of a tensor with a vector for each word, or with two axes for each cell."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from relatum.kernels.linear.structures import Dense
-from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call, library
+from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, library
 
 
 class PackedPairing(Holder):
@@ -26,22 +26,6 @@ class PackedPairing(Holder):
         packed = torch.empty(library().relatum_pairing_packed_bytes(depth, self.table_width, kind), dtype=torch.uint8)
         library().relatum_pairing_pack(second.data_ptr(), depth, self.table_width, kind, packed.data_ptr())
         self._second, self._second_bias = self.hold(packed), self.hold(second_bias.float())
-
-    def pair(self, sequence: Tensor, maps: Tensor, mask: Tensor) -> Tensor:
-        """Return the table, (batch, words, words, table width), zero where there is no word.
-
-        In bfloat16 the pairs and the maps are rounded before the second step; the words are not rounded before the
-        first step.
-        """
-        sequence, maps = sequence.detach().float().contiguous(), maps.detach().to(self.dtype).contiguous()
-        words = Words.of(mask)
-        table = words.make(words.shape(2, self.table_width), self.dtype)
-        job = self.weights_job()
-        job.sequence, job.maps, job.table = sequence.data_ptr(), maps.data_ptr(), table.data_ptr()
-        job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
-        job.n_threads = torch.get_num_threads()
-        call("relatum_pairing", job)
-        return table
 
     def weights_job(self) -> PairingJob:
         """Return a job for `relatum_pairing` with the weights, but without what depends on the batch."""

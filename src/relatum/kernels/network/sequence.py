@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from relatum.kernels.linear.structures import Dense, Norm
-from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call
+from relatum.kernels.network.cpu import Holder
 
 MOST_HEADS = 64
 """The most attention heads that a layer can have."""
@@ -45,20 +44,6 @@ class PackedSequenceLayer(Holder):
             "norm": self.norm(*norm, epsilons[1]),
         }
         self._activates = activates
-
-    def read(self, sequence: Tensor, table: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the next sequence, and attention, (batch, heads, words, words); both zero where there is no word."""
-        sequence, table = sequence.detach().contiguous(), table.detach().contiguous()
-        words = Words.of(mask)
-        result = words.make(sequence.shape)
-        attention = words.make((len(words.lengths), self.n_heads, words.n_words, words.n_words))
-        job = self.weights_job(TABLE_DTYPES.index(table.dtype))
-        job.sequence, job.table = sequence.data_ptr(), table.data_ptr()
-        job.result, job.attention = result.data_ptr(), attention.data_ptr()
-        job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
-        job.n_threads = torch.get_num_threads()
-        call("relatum_sequence", job)
-        return result, attention
 
     def weights_job(self, dtype: int, splits: bool = False) -> SequenceJob:
         """Return a job for `relatum_sequence` and a table of a dtype, but without what depends on the batch.

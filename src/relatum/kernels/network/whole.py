@@ -63,7 +63,7 @@ class PackedLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class OuterLayers:
     """The linear layers before and after the table-sequence layers; weight and bias of each."""
 
     projection: tuple[Tensor, Tensor]
@@ -80,14 +80,14 @@ class PackedNetwork(Holder):
     """
 
     def __init__(
-        self, layers: Sequence[PackedLayer], ends: Ends, n_rounds: int = 1, reads_sequence: bool = True
+        self, layers: Sequence[PackedLayer], outer: OuterLayers, n_rounds: int = 1, reads_sequence: bool = True
     ) -> None:
         super().__init__()
         pairing, self._n_heads = layers[0].pairing, layers[0].sequence.n_heads
         self._dtype, self._width, self._table_width = pairing.dtype, pairing.width, pairing.table_width
         self._n_steps = len(layers) * n_rounds
-        self._n_entity_tags = len(ends.entity_scorer[0])
-        self._n_relation_tags = 0 if ends.relation_scorer is None else len(ends.relation_scorer[0])
+        self._n_entity_tags = len(outer.entity_scorer[0])
+        self._n_relation_tags = 0 if outer.relation_scorer is None else len(outer.relation_scorer[0])
         kind = TABLE_DTYPES.index(self._dtype)
         # Where tables are rounded to bfloat16, what splitting adds to the sequence is nothing beside it.
         splits = self._dtype == torch.bfloat16 and bool(library().relatum_network_splits())
@@ -104,31 +104,34 @@ class PackedNetwork(Holder):
         )
         self._template = bytes(
             _NetworkJob(
-                projection=self.dense(*ends.projection),
-                entity_scorer=self.dense(*ends.entity_scorer),
-                relation_scorer=Dense() if ends.relation_scorer is None else self.dense(*ends.relation_scorer),
+                projection=self.dense(*outer.projection),
+                entity_scorer=self.dense(*outer.entity_scorer),
+                relation_scorer=Dense() if outer.relation_scorer is None else self.dense(*outer.relation_scorer),
                 layers=ctypes.addressof(self._layers),
                 scan=ctypes.cast(_SCANNER.function("layer", self._dtype), ctypes.c_void_p),
                 n_layers=len(layers),
                 n_rounds=n_rounds,
                 reads_sequence=reads_sequence,
-                on_diagonal=ends.on_diagonal,
+                on_diagonal=outer.on_diagonal,
             )
         )
 
-    def read(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> Scores:
+    def read(self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False) -> Scores:
         """Return the scores of tags; see `prepare`."""
-        prepared = self.prepare(parts, maps, mask, keep)
+        prepared = self.prepare(parts, maps, lengths, keep)
         prepared.run()
         return prepared.scores
 
-    def prepare(self, parts: Sequence[Part], maps: Tensor, mask: Tensor, keep: bool = False) -> PreparedScores:
+    def prepare(
+        self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False
+    ) -> PreparedScores:
         """Prepare the scoring of words, from their vectors side by side and the maps between words; allocate results.
 
-        With `keep` the results include the output of each layer in every round. All values that are given are float32;
-        contiguous values are not read before the scores are computed.
+        `lengths` are the numbers of words of the sentences. With `keep` the results include the output of each layer in
+        every round. All values that are given are float32; contiguous values are not read before the scores are
+        computed.
         """
-        words = Words.of(mask)
+        words = Words.of(lengths)
         maps, parts = maps.contiguous(), [(values.contiguous(), rows) for values, rows in parts]
         n_kept = self._n_steps if keep else min(2, self._n_steps)
         of_sequence, of_table = words.shape(1, self._width), words.shape(2, self._table_width)

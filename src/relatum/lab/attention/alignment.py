@@ -48,8 +48,8 @@ def nearness(n_words: int) -> NDArray[np.float64]:
     Most words of the same entity stand side by side, so an attention head that looks at neighbours does well by that
     alone.
     """
-    places = np.arange(n_words)
-    distance: NDArray[np.float64] = np.maximum(np.abs(places[:, None] - places), 1).astype(np.float64)
+    positions = np.arange(n_words)
+    distance: NDArray[np.float64] = np.maximum(np.abs(positions[:, None] - positions), 1).astype(np.float64)
     return 1 / distance[None]
 
 
@@ -97,8 +97,8 @@ class AlignmentCounter:
         n_connected = int(right[0, -1]) if self.n_heads else 0
         precision = right / np.maximum(ranked, 1)
         gained = np.diff(right, prepend=0)
-        found = (precision * gained).sum(1) / n_connected if n_connected else np.full(self.n_heads, np.nan)
-        return Alignment(found, n_connected / self.n_pairs if self.n_pairs else 0.0, n_connected)
+        average_precision = (precision * gained).sum(1) / n_connected if n_connected else np.full(self.n_heads, np.nan)
+        return Alignment(average_precision, n_connected / self.n_pairs if self.n_pairs else 0.0, n_connected)
 
     def _falling(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of pairs with at least the weight of a bin (attention heads, bins), highest bin first."""

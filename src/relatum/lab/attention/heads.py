@@ -27,22 +27,22 @@ class HeadScores:
 
     def best(self, pattern: str, of_encoder: bool) -> list[tuple[Head, float]]:
         """The heads of the network, or of its encoder, the best first."""
-        found = zip(self.heads, self.alignments[pattern].average_precision.tolist(), strict=True)
-        return sorted((one for one in found if one[0].of_encoder == of_encoder), key=lambda one: -one[1])
+        scored = zip(self.heads, self.alignments[pattern].average_precision.tolist(), strict=True)
+        return sorted((item for item in scored if item[0].of_encoder == of_encoder), key=lambda item: -item[1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as JSON can hold them; a pattern that connects nothing has no average precision."""
-        measured = [name for name, found in self.alignments.items() if found.n_connected]
+        measured = [name for name, alignment in self.alignments.items() if alignment.n_connected]
         return {
             "sentences": self.n_sentences,
             "pairs": self.n_pairs,
             "patterns": {
                 name: {
-                    "connected": found.n_connected,
-                    "chance": found.chance,
-                    "nearness": self.nearness[name] if found.n_connected else None,
+                    "connected": alignment.n_connected,
+                    "chance": alignment.chance,
+                    "nearness": self.nearness[name] if alignment.n_connected else None,
                 }
-                for name, found in self.alignments.items()
+                for name, alignment in self.alignments.items()
             },
             "heads": [
                 {
@@ -65,13 +65,13 @@ def measure_heads(
     """
     heads = find_heads(extractor.model)
     counter, near = AlignmentCounter(len(heads)), AlignmentCounter(1)
-    for one in attend(extractor, [example.sentence for example in examples], on_progress):
-        example = examples[one.sentence]
-        part = slice(one.window.start, one.window.end)
+    for attention in attend(extractor, [example.sentence for example in examples], on_progress):
+        example = examples[attention.sentence]
+        part = slice(attention.window.start, attention.window.end)
         whole = make_patterns(example.gold, len(example.sentence))
         patterns = {name: pattern[part, part] for name, pattern in whole.items()}
-        counter.add(one.weights, patterns)
-        near.add(nearness(one.window.width), patterns)
+        counter.add(attention.weights, patterns)
+        near.add(nearness(attention.window.width), patterns)
     return HeadScores(
         heads,
         {name: counter.alignment(name) for name in PATTERNS},

@@ -61,7 +61,7 @@ class Picture:
             return cls(attention, make_patterns(attention.found, end - start), False, scores)
         n_words = max([end, *(entity.span.end for entity in gold.entities)])
         whole = make_patterns(gold, n_words)
-        return cls(attention, {name: one[start:end, start:end] for name, one in whole.items()}, True, scores)
+        return cls(attention, {name: pattern[start:end, start:end] for name, pattern in whole.items()}, True, scores)
 
 
 def page(pictures: Iterable[tuple[str, Picture]]) -> str:
@@ -80,21 +80,23 @@ def page(pictures: Iterable[tuple[str, Picture]]) -> str:
 
 
 def _picture(name: str, picture: Picture) -> str:
-    one = picture.attention
-    parts = [f"<h2>{escape(printable(name))}</h2>\n<p>{escape(printable(' '.join(one.words)))}</p>\n"]
+    attention = picture.attention
+    parts = [f"<h2>{escape(printable(name))}</h2>\n<p>{escape(printable(' '.join(attention.words)))}</p>\n"]
     truth = "ground truth" if picture.is_gold else "what the model finds"
-    patterns = {name: _large(picture.patterns[name], one.words, f"{name}: {truth}") for name in PATTERNS}
+    patterns = {name: _large(picture.patterns[name], attention.words, f"{name}: {truth}") for name in PATTERNS}
     if picture.scores is None:
         parts.append(f"<div>{''.join(patterns.values())}</div>\n")
     else:
         for pattern, shown in patterns.items():
             best = (_best(picture, pattern, of_encoder) for of_encoder in (False, True))
-            beside = (_large(one.of(head), one.words, _caption(picture, head, pattern)) for head in best if head)
+            beside = (
+                _large(attention.of(head), attention.words, _caption(picture, head, pattern)) for head in best if head
+            )
             parts.append(f"<div>{shown}{''.join(beside)}</div>\n")
     for of_encoder, title in ((False, "All heads of the network"), (True, "All heads of the encoder")):
-        heads = [head for head in one.heads if head.of_encoder == of_encoder]
+        heads = [head for head in attention.heads if head.of_encoder == of_encoder]
         if heads:
-            shown = "".join(_small(one.of(head), str(head)) for head in heads)
+            shown = "".join(_small(attention.of(head), str(head)) for head in heads)
             parts.append(
                 f"<details{'' if of_encoder else ' open'}><summary>{title}</summary><div>{shown}</div></details>\n"
             )
@@ -111,8 +113,8 @@ def _best(picture: Picture, pattern: str, of_encoder: bool) -> Head | None:
 
 def _caption(picture: Picture, head: Head, pattern: str) -> str:
     assert picture.scores is not None
-    found = dict(picture.scores.best(pattern, head.of_encoder))[head]
-    return f"{head}: average precision {100 * found:.1f}%"
+    average_precision = dict(picture.scores.best(pattern, head.of_encoder))[head]
+    return f"{head}: average precision {100 * average_precision:.1f}%"
 
 
 def _small(weights: _Array, caption: str) -> str:
@@ -127,8 +129,8 @@ def _large(weights: _Array, words: tuple[str, ...], caption: str) -> str:
     ]
     side, margin = _CELL * len(words), _LETTER * min(_LONGEST_LABEL, max(map(len, words))) + 6
     labels = []
-    for place, word in enumerate(shown):
-        middle = margin + _CELL * place + 9
+    for index, word in enumerate(shown):
+        middle = margin + _CELL * index + 9
         labels.append(f'<text x="{margin - 3}" y="{middle}" text-anchor="end">{word}</text>')
         labels.append(f'<text transform="translate({middle},{margin - 3}) rotate(-90)">{word}</text>')
     size, caption = margin + side, escape(caption)

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from relatum.encoders.base import TextEncoder
-from relatum.encoders.huggingface import HuggingFaceEncoder
-from relatum.encoders.stacked import StackedEncoder
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.piping import OnProgress
@@ -90,8 +88,8 @@ def attend(
 
 def attend_to_text(extractor: Extractor, text: str) -> list[Attention]:
     """The attention of the sentences of a text, or of their windows, in their order."""
-    found = attend(extractor, extractor.split(text))
-    return sorted(found, key=lambda one: (one.sentence, one.window))
+    attentions = attend(extractor, extractor.split(text))
+    return sorted(attentions, key=lambda attention: (attention.sentence, attention.window))
 
 
 def find_heads(model: Model) -> tuple[Head, ...]:
@@ -113,15 +111,8 @@ def find_heads(model: Model) -> tuple[Head, ...]:
 
 def _find_heads_of(encoder: TextEncoder) -> list[Head]:
     """Return the heads of an encoder; layers of encoders side by side are numbered on from one encoder to the next."""
-    each = encoder.encoders if isinstance(encoder, StackedEncoder) else (encoder,)
-    heads: list[Head] = []
-    below = 0
-    for one in each:
-        n_heads = one.n_attention_heads if isinstance(one, HuggingFaceEncoder) else one.n_attention_maps
-        n_layers = one.n_attention_maps // n_heads if n_heads else 0
-        heads += [Head(True, below + layer + 1, number + 1) for layer in range(n_layers) for number in range(n_heads)]
-        below += n_layers
-    return heads
+    layers = enumerate(encoder.heads_per_layer, 1)
+    return [Head(True, layer, number) for layer, n_heads in layers for number in range(1, n_heads + 1)]
 
 
 def is_table_guided(model: Model) -> bool:

@@ -78,7 +78,7 @@ def tally_entities(
     sentences: Iterable[MatchedSentence], group: EntityGroup, order: Sequence[str] | None = None
 ) -> dict[str, Tally]:
     """Count the errors of entities by group, in the given order, or sorted by name."""
-    matches = ((one, match.kind, match.gold, match.found) for one in sentences for match in one.entities)
+    matches = ((sentence, match.kind, match.gold, match.found) for sentence in sentences for match in sentence.entities)
     return _tally(matches, group, order)
 
 
@@ -86,7 +86,9 @@ def tally_relations(
     sentences: Iterable[MatchedSentence], group: RelationGroup, order: Sequence[str] | None = None
 ) -> dict[str, Tally]:
     """Count the errors of relations by group, in the given order, or sorted by name."""
-    matches = ((one, match.kind, match.gold, match.found) for one in sentences for match in one.relations)
+    matches = (
+        (sentence, match.kind, match.gold, match.found) for sentence in sentences for match in sentence.relations
+    )
     return _tally(matches, group, order)
 
 

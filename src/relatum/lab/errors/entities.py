@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeAlias, TypeVar
 
-from relatum.lab.errors.kinds import EntityMatch
+from relatum.lab.errors.kinds import EntityKind, EntityMatch
 from relatum.types import Entity, Span
 
 Boundaries: TypeAlias = tuple[Span, tuple[Span, ...]]
@@ -28,8 +28,9 @@ def match_entities(gold: Iterable[Entity], found: Iterable[Entity]) -> list[Enti
     wanted, given = sorted(set(gold), key=place), sorted(set(found), key=place)
     matches = [EntityMatch("right", *pair) for pair in take_pairs(wanted, given, _itself, _itself)]
     matches += [EntityMatch("type", *pair) for pair in take_pairs(wanted, given, boundaries, boundaries)]
-    for own, its in _take_overlapping(wanted, given):
-        matches.append(EntityMatch("boundary" if own.label == its.label else "boundary_and_type", own, its))
+    for gold_entity, found_entity in _take_overlapping(wanted, given):
+        kind: EntityKind = "boundary" if gold_entity.label == found_entity.label else "boundary_and_type"
+        matches.append(EntityMatch(kind, gold_entity, found_entity))
     matches += [EntityMatch("missed", entity, None) for entity in wanted]
     matches += [EntityMatch("spurious", None, entity) for entity in given]
     return sorted(matches, key=_where)
@@ -61,35 +62,32 @@ def take_pairs(
 
 def remove_pairs(gold: list[_Item], found: list[_Item], pairs: Iterable[tuple[_Item, _Item]]) -> None:
     """Remove the items of the pairs from both lists."""
-    owns, others = {own for own, _ in pairs}, {its for _, its in pairs}
+    owns, others = {gold_item for gold_item, _ in pairs}, {found_item for _, found_item in pairs}
     gold[:] = [item for item in gold if item not in owns]
     found[:] = [item for item in found if item not in others]
 
 
 def _take_overlapping(gold: list[Entity], found: list[Entity]) -> list[tuple[Entity, Entity]]:
     candidates = [
-        (-share, own.label != its.label, place(own), place(its), own, its)
-        for own in gold
-        for its in found
-        if (share := _share(own, its))
+        (-share, a.label != b.label, place(a), place(b), a, b) for a in gold for b in found if (share := _share(a, b))
     ]
     pairs: list[tuple[Entity, Entity]] = []
     taken: tuple[set[Entity], set[Entity]] = set(), set()
-    for *_, own, its in sorted(candidates, key=lambda candidate: candidate[:4]):
-        if own not in taken[0] and its not in taken[1]:
-            taken[0].add(own)
-            taken[1].add(its)
-            pairs.append((own, its))
+    for *_, gold_entity, found_entity in sorted(candidates, key=lambda candidate: candidate[:4]):
+        if gold_entity not in taken[0] and found_entity not in taken[1]:
+            taken[0].add(gold_entity)
+            taken[1].add(found_entity)
+            pairs.append((gold_entity, found_entity))
     remove_pairs(gold, found, pairs)
     return pairs
 
 
-def _share(one: Entity, two: Entity) -> float:
+def _share(gold: Entity, found: Entity) -> float:
     """Return the number of characters in both entities over the number in either."""
-    if not one.span.overlaps(two.span):
+    if not gold.span.overlaps(found.span):
         return 0.0
-    both = sum(max(0, min(a.end, b.end) - max(a.start, b.start)) for a in one.pieces() for b in two.pieces())
-    return both / (sum(a.width for a in one.pieces()) + sum(b.width for b in two.pieces()) - both)
+    both = sum(max(0, min(a.end, b.end) - max(a.start, b.start)) for a in gold.pieces() for b in found.pieces())
+    return both / (sum(a.width for a in gold.pieces()) + sum(b.width for b in found.pieces()) - both)
 
 
 def _itself(entity: Entity) -> Entity:

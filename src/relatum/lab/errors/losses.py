@@ -34,9 +34,9 @@ def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_enti
         windows = [reading.window for reading in readings]
         last = [reading.layers[-1] for reading in readings]
         if with_entities:
-            of_words = lay_words(windows, [one.of_words for one in last], len(example.sentence))
+            of_words = lay_words(windows, [window_scores.of_words for window_scores in last], len(example.sentence))
             losses[number] = _loss(of_words, labels.entity_tags)
-        cells = [one.of_cells for one in last if one.of_cells is not None]
+        cells = [window_scores.of_cells for window_scores in last if window_scores.of_cells is not None]
         if cells:
             losses[number] += _loss(lay_cells(windows, cells, len(example.sentence)), labels.relation_tags)
     return losses

@@ -60,18 +60,18 @@ class _Arguments:
     """The mentions of gold and of found, each right or wrong; the ends of relations need not be among the entities."""
 
     def __init__(self, gold: Annotation, found: Annotation) -> None:
-        own, its = _mentions(gold), _mentions(found)
+        gold_mentions, found_mentions = _mentions(gold), _mentions(found)
         self._pairs = {
             (boundaries(match.gold), boundaries(match.found))
-            for match in match_entities(own, its)
+            for match in match_entities(gold_mentions, found_mentions)
             if match.gold is not None and match.found is not None
         }
-        self._gold = _states(own, its, {one for one, _ in self._pairs})
-        self._found = _states(its, own, {two for _, two in self._pairs})
+        self._gold = _states(gold_mentions, found_mentions, {gold_span for gold_span, _ in self._pairs})
+        self._found = _states(found_mentions, gold_mentions, {found_span for _, found_span in self._pairs})
 
     def are_matched(self, gold: Entity, found: Entity) -> bool:
-        own, its = boundaries(gold), boundaries(found)
-        return own == its or (own, its) in self._pairs
+        gold_span, found_span = boundaries(gold), boundaries(found)
+        return gold_span == found_span or (gold_span, found_span) in self._pairs
 
     def fault_of_gold(self, relation: Relation) -> RelationKind:
         return _GOLD_FAULTS[max(self._gold[relation.head], self._gold[relation.tail])]
@@ -86,10 +86,12 @@ def _states(mentions: Set[Entity], others: Set[Entity], matched: Set[Boundaries]
     0 if it is right, 1 if only its span is right, 2 if it is matched with a mention of another span, 3 if unmatched.
     """
     spans = set(map(boundaries, others))
-    return {
-        mention: 0 if mention in others else 1 if (own := boundaries(mention)) in spans else 2 if own in matched else 3
-        for mention in mentions
-    }
+    states = {}
+    for mention in mentions:
+        span = boundaries(mention)
+        conditions = (mention in others, span in spans, span in matched, True)
+        states[mention] = conditions.index(True)
+    return states
 
 
 def _take_shifted(
@@ -97,21 +99,25 @@ def _take_shifted(
 ) -> list[tuple[Relation, Relation]]:
     pairs: list[tuple[Relation, Relation]] = []
     left = list(found)
-    for own in gold:
-        for its in left:
-            if own.label == its.label and _are_shifted(own, its, arguments, schema):
-                pairs.append((own, its))
-                left.remove(its)
+    for gold_relation in gold:
+        for found_relation in left:
+            if gold_relation.label == found_relation.label and _are_shifted(
+                gold_relation, found_relation, arguments, schema
+            ):
+                pairs.append((gold_relation, found_relation))
+                left.remove(found_relation)
                 break
     remove_pairs(gold, found, pairs)
     return pairs
 
 
-def _are_shifted(own: Relation, its: Relation, arguments: _Arguments, schema: Schema | None) -> bool:
-    orders = [(its.head, its.tail)]
-    if schema is not None and schema.is_symmetric(its.label):
-        orders.append((its.tail, its.head))
-    return any(arguments.are_matched(own.head, head) and arguments.are_matched(own.tail, tail) for head, tail in orders)
+def _are_shifted(gold: Relation, found: Relation, arguments: _Arguments, schema: Schema | None) -> bool:
+    orders = [(found.head, found.tail)]
+    if schema is not None and schema.is_symmetric(found.label):
+        orders.append((found.tail, found.head))
+    return any(
+        arguments.are_matched(gold.head, head) and arguments.are_matched(gold.tail, tail) for head, tail in orders
+    )
 
 
 def _mentions(annotation: Annotation) -> set[Entity]:

@@ -26,7 +26,7 @@ class Seen:
         self.n_sentences = 0
         self._words: set[str] = set()
         self._types: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-        for document in (split(one, splitter) for one in documents):
+        for document in (split(whole, splitter) for whole in documents):
             words, sentences = split_parts(document)
             self.n_sentences += len(sentences)
             self._words.update(word.of(document.text).casefold() for word in words)

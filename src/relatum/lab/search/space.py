@@ -25,8 +25,8 @@ class Dimension:
     def suggest(self, trial: optuna.Trial) -> Value:
         if self.between is not None:
             return trial.suggest_float(self.key, *self.between, log=True)
-        found: Value = trial.suggest_categorical(self.key, self.values)
-        return found
+        value: Value = trial.suggest_categorical(self.key, self.values)
+        return value
 
     def __str__(self) -> str:
         if self.between is not None:
@@ -71,8 +71,8 @@ def make_space(config: Config, fixed: Iterable[str] = ()) -> tuple[list[Dimensio
     return space, {dimension.key: start[dimension.key] for dimension in space}
 
 
-def _with(own: Value, *values: Value) -> tuple[Value, ...]:
-    return tuple(sorted({own, *values}))
+def _with(current: Value, *values: Value) -> tuple[Value, ...]:
+    return tuple(sorted({current, *values}))
 
 
 def apply(config: Config, values: dict[str, Value]) -> Config:

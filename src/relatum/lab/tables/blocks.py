@@ -31,9 +31,9 @@ def fill(page: str, table: Callable[[str], str]) -> str:
 
     def make(match: re.Match[str]) -> str:
         try:
-            made = table(match["file"])
+            rendered = table(match["file"])
         except RelatumError as error:
             raise RelatumError(f"line {page.count(chr(10), 0, match.start()) + 1}: {error}") from error
-        return f"{match[1]}\n{made}\n{match[3]}"
+        return f"{match[1]}\n{rendered}\n{match[3]}"
 
     return _BLOCK.sub(make, page)

@@ -14,13 +14,13 @@ _PACKAGE = Path(__file__).parents[2]
 
 def configs_folder() -> Path:
     """Return the folder of these files: in the installed package, or at the root of the checkout it is made from."""
-    places = (_PACKAGE / "configs", _PACKAGE.parent.parent / "configs")
-    for place in places:
-        if (place / f"{PRESET}.toml").is_file():
-            return place
+    folders = (_PACKAGE / "configs", _PACKAGE.parent.parent / "configs")
+    for folder in folders:
+        if (folder / f"{PRESET}.toml").is_file():
+            return folder
     raise RelatumError(
-        f"the files of settings that come with relatum are not there (looked in {places[0]} and {places[1]}); install "
-        "relatum again, from a wheel or a whole checkout"
+        f"the files of settings that come with relatum are not there (looked in {folders[0]} and {folders[1]}); "
+        "install relatum again, from a wheel or a whole checkout"
     )
 
 

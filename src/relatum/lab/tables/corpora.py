@@ -16,7 +16,7 @@ VARIABLE = "RELATUM_DATA"
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class TableCorpus:
     """A corpus: its names, its settings, its source, and the folds that the paper divides it into."""
 
     name: str
@@ -32,16 +32,16 @@ class Corpus:
 CORPORA = {
     corpus.name: corpus
     for corpus in (
-        Corpus("ace04", "ACE04", "paper/ace04", "ACE 2004, licensed by the LDC (LDC2005T09)", 5),
-        Corpus("ace05", "ACE05", "paper/ace05", "ACE 2005, licensed by the LDC (LDC2006T06)"),
-        Corpus("conll04", "CoNLL04", PRESET, "CoNLL04, in the repository of the paper's authors"),
-        Corpus("ade", "ADE", "paper/ade", "ADE, in the repository of the paper's authors", 10),
-        Corpus("scierc", "SciERC", "paper/scierc", "SciERC, from its authors"),
+        TableCorpus("ace04", "ACE04", "paper/ace04", "ACE 2004, licensed by the LDC (LDC2005T09)", 5),
+        TableCorpus("ace05", "ACE05", "paper/ace05", "ACE 2005, licensed by the LDC (LDC2006T06)"),
+        TableCorpus("conll04", "CoNLL04", PRESET, "CoNLL04, in the repository of the paper's authors"),
+        TableCorpus("ade", "ADE", "paper/ade", "ADE, in the repository of the paper's authors", 10),
+        TableCorpus("scierc", "SciERC", "paper/scierc", "SciERC, from its authors"),
     )
 }
 
 
-def name_corpus(name: str) -> Corpus:
+def name_corpus(name: str) -> TableCorpus:
     """Return the corpus of a name; any other file or folder gets the settings of the preset for CoNLL04."""
     if name in CORPORA:
         return CORPORA[name]
@@ -52,11 +52,11 @@ def name_corpus(name: str) -> Corpus:
             "that name"
         )
     title = path.absolute().name
-    return Corpus(title, title, PRESET, str(path))
+    return TableCorpus(title, title, PRESET, str(path))
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class CorpusPath:
     """A corpus that was found on disk."""
 
     path: Path
@@ -67,7 +67,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CorpusPaths:
     """The places to look for corpora and word vectors."""
 
     named: Mapping[str, Path] = field(default_factory=dict)
@@ -82,14 +82,14 @@ class Places:
     @classmethod
     def parse(
         cls, given: Sequence[str], environment: Mapping[str, str] = os.environ, lists: Sequence[str] = ()
-    ) -> Places:
+    ) -> CorpusPaths:
         """Read values of `--data`, a folder or NAME=PATH, and of `--lists`, NAME=PATH."""
         named: dict[str, Path] = {}
         folders: list[Path] = []
         for text in given:
-            name, sign, place = text.partition("=")
+            name, sign, location = text.partition("=")
             if sign and name in CORPORA:
-                named[name] = Path(place)
+                named[name] = Path(location)
             else:
                 folders.append(Path(text))
         if len(folders) > 1:
@@ -108,34 +108,34 @@ class Places:
             raise RelatumError(f"{VARIABLE} names {folder}, which is not a folder; set it anew, or give --data")
         return cls(named, listed, folder, variable=True)
 
-    def locate(self, corpus: Corpus, alone: bool) -> Located | None:
+    def locate(self, corpus: TableCorpus, alone: bool) -> CorpusPath | None:
         """Find a corpus; None if it is not there. If no other is asked for (`alone`), the folder itself may be it."""
         lists = self.lists.get(corpus.name)
         if corpus.name not in CORPORA:
             path = Path(corpus.source)
-            return _located(corpus, path, str(path), lists)
+            return _corpus_path(corpus, path, str(path), lists)
         if corpus.name in self.named:
             path = self.named[corpus.name]
-            return _located(corpus, path, str(path), lists)
+            return _corpus_path(corpus, path, str(path), lists)
         if self.folder is None:
             return None
         inside = self.folder / corpus.name
         if inside.exists():
             shown = f"${VARIABLE}/{corpus.name}" if self.variable else str(inside)
-            return _located(corpus, inside, shown, lists)
+            return _corpus_path(corpus, inside, shown, lists)
         others = any((self.folder / name).exists() for name in CORPORA)
         if alone and not others and not self.variable:
-            return _located(corpus, self.folder, str(self.folder), lists)
+            return _corpus_path(corpus, self.folder, str(self.folder), lists)
         return None
 
     def word_vectors(self, name: str) -> Path | None:
         """Find a file of word vectors beside the corpora: the named file, or a part of it, compressed or not."""
         stem = name.removesuffix(".gz").removesuffix(".txt")
         folders = [] if self.folder is None else [self.folder, self.folder / "glove"]
-        found = [path for folder in folders for path in sorted(folder.glob(f"{stem}*.txt*")) if path.is_file()]
-        return found[0] if found else None
+        paths = [path for folder in folders for path in sorted(folder.glob(f"{stem}*.txt*")) if path.is_file()]
+        return paths[0] if paths else None
 
-    def needed(self, corpus: Corpus) -> str:
+    def needed(self, corpus: TableCorpus) -> str:
         """Return a message that tells the user how to provide the corpus."""
         return (
             f"{corpus.source}: give --data {corpus.name}=PATH, or a folder of corpora by --data or {VARIABLE} that has "
@@ -147,21 +147,21 @@ def _parse_lists(given: Sequence[str]) -> dict[str, Path]:
     """Read values of `--lists`."""
     named: dict[str, Path] = {}
     for text in given:
-        name, _, place = text.partition("=")
-        if name not in CORPORA or not place:
+        name, _, location = text.partition("=")
+        if name not in CORPORA or not location:
             raise RelatumError(f"--lists {text}: expected NAME=PATH, where NAME is {', '.join(CORPORA)}")
-        named[name] = Path(place)
+        named[name] = Path(location)
         if not named[name].exists():
             raise RelatumError(f"--lists {text}: no such file or folder")
     return named
 
 
-def _located(corpus: Corpus, path: Path, shown: str, lists: Path | None) -> Located:
+def _corpus_path(corpus: TableCorpus, path: Path, shown: str, lists: Path | None) -> CorpusPath:
     """Describe a corpus that was found: divided by the given lists, by lists in its folder, or else as in the paper."""
     inside = (path / "folds.json", path / "lists")
-    lists = lists or next((place for place in inside if place.exists()), None)
+    lists = lists or next((candidate for candidate in inside if candidate.exists()), None)
     if lists is not None:
-        return Located(path, lists, shown)
+        return CorpusPath(path, lists, shown)
     if corpus.n_folds is None or "train" in {part.name for part in open_corpus(path).parts}:
-        return Located(path, None, shown)
-    return Located(path, corpus.n_folds, shown)
+        return CorpusPath(path, None, shown)
+    return CorpusPath(path, corpus.n_folds, shown)

@@ -1,8 +1,4 @@
-"""The identity of runs: a hash of all settings but the seed, and of the data.
-
-A setting that was added to relatum later is not in the hash of older runs. While that setting has the value that
-changes nothing, mostly its default, older runs still count as the same.
-"""
+"""The identity of runs: a hash of all settings but the seed, and of the data."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from relatum.config import EARLIER, RETIRED, Config
+from relatum.config import Config
 from relatum.encoders.hashing import file_hash, weights_hash
 from relatum.encoders.resolve import named_folder
 from relatum.folders import expand_user
@@ -46,40 +42,6 @@ def settings_hash(record: Mapping[str, Any], fingerprint: str, with_test: bool) 
     """Return the hash of the settings, the data and the parts that are scored."""
     whole = json.dumps([record, fingerprint, with_test], sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:12]
-
-
-def as_older(record: Mapping[str, Any], older: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record of settings as it would have been written by the older version that wrote the record `older`.
-
-    Settings that `older` does not have are left out if their values change nothing. Settings that no longer exist are
-    added if `older` has them with values that did nothing.
-    """
-    made = _without(record, older, _defaults())
-    for section, gone in RETIRED.items():
-        before = older.get(section, {})
-        kept = {key: value for key, value in gone.items() if before.get(key) == value}
-        if kept:
-            made[section] = made.get(section, {}) | kept
-    return made
-
-
-def _without(record: Mapping[str, Any], older: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    for key, value in record.items():
-        if key not in older and value == defaults.get(key):
-            continue
-        sections = isinstance(value, dict) and isinstance(older.get(key), dict) and isinstance(defaults.get(key), dict)
-        kept[key] = _without(value, older[key], defaults[key]) if sections else value
-    return kept
-
-
-@cache
-def _defaults() -> dict[str, Any]:
-    """Return, for each setting, the value that older versions without this setting worked by."""
-    values = Config().to_dict()
-    for section, before in EARLIER.items():
-        values[section] |= before
-    return values
 
 
 @cache

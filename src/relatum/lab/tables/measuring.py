@@ -31,7 +31,7 @@ def measure(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> floa
     scores = result.scored.get(part)
     if column.gold_entities and result.config.evaluation.entities != "gold":
         scores = _read_gold_scores(folder.path / GOLD_SCORES).get(part)
-    return None if scores is None else scores.task(column.task).average(row.chosen.row.average).f1
+    return None if scores is None else scores.task(column.task).average(row.selected.row.average).f1
 
 
 def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> float | None:
@@ -41,12 +41,12 @@ def ceiling_of(row: PlannedRow, run: PlannedRun, column: Column, part: str) -> f
     if column.task is None or best is None:
         return None
     task = best.task(column.task)
-    return task.average(row.chosen.row.average).f1 if task.micro.support else None
+    return task.average(row.selected.row.average).f1 if task.micro.support else None
 
 
 def needs_gold_scores(row: PlannedRow, column: Column) -> bool:
     """True if the row has this column and it needs gold entities, while the row's runs had to find their entities."""
-    wanted = column.gold_entities and column.key in row.chosen.row.published
+    wanted = column.gold_entities and column.key in row.selected.row.published
     return wanted and row.plan.config.evaluation.entities != "gold"
 
 
@@ -75,8 +75,10 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
         if not examples:
             continue
         given = [example.gold.entities for example in examples]
-        found = extractor.predict([example.sentence for example in examples], given)
-        pairs = [(example.full_gold, one.found) for example, one in zip(examples, found, strict=True)]
+        predictions = extractor.predict([example.sentence for example in examples], given)
+        pairs = [
+            (example.full_gold, prediction.found) for example, prediction in zip(examples, predictions, strict=True)
+        ]
         macro_over = usable_macro(
             record.config.evaluation.macro_over, extractor.model.schema, (gold for gold, _ in pairs)
         )

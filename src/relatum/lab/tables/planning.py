@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from relatum.config import Config
 from relatum.data.atomic import replacing_file
 from relatum.data.corpus import open_corpus
 from relatum.data.partition import Fold
 from relatum.errors import RelatumError
-from relatum.files import read_json
-from relatum.lab.tables.corpora import CORPORA, Located
-from relatum.lab.tables.identity import as_older, settings_hash, settings_record
-from relatum.lab.tables.selection import Chosen, Request
+from relatum.lab.tables.corpora import CORPORA, CorpusPath
+from relatum.lab.tables.identity import settings_hash, settings_record
+from relatum.lab.tables.selection import Request, SelectedRow
 from relatum.training.corpus import FoldChoice, load_fold_lists, load_training_data, make_fold_lists
 from relatum.training.runs.plan import PlannedRun, RunsFolder, RunsPlan, with_seed
 from relatum.training.setup import with_absolute_paths
@@ -36,7 +34,7 @@ from relatum.training.setup import with_absolute_paths
 class PlannedRow:
     """A row with its runs, in the order of their seeds and then folds."""
 
-    chosen: Chosen
+    selected: SelectedRow
     folder: RunsFolder
     plan: RunsPlan
     wanted: tuple[PlannedRun, ...]
@@ -48,9 +46,9 @@ class PlannedRow:
 
     def command(self, out: Path | None = None) -> str:
         """Return the command that makes these runs by hand, in the folder `out` or else in the row's own folder."""
-        assert self.chosen.settings is not None
-        assert self.chosen.data is not None
-        words = [self.plan.data, "--out", str(out or self.folder.path), *self.chosen.settings.arguments()]
+        assert self.selected.settings is not None
+        assert self.selected.data is not None
+        words = [self.plan.data, "--out", str(out or self.folder.path), *self.selected.settings.arguments()]
         folds = [] if self.plan.folds is None else ["--folds", self.plan.folds]
         return shlex.join(["relatum", "train", *words, "--runs", str(len({r.seed for r in self.wanted})), *folds])
 
@@ -62,23 +60,22 @@ class Planner:
         """Use only the runs, folds and parts of the request: tables that have these in common share a planner."""
         self._out, self._request, self._device = out.absolute(), request, device
         self._folders: dict[str, Path] = {}
-        self._known: dict[Path, dict[str, Any]] | None = None
         self._prints: dict[tuple[object, ...], str] = {}
         self._folds: dict[tuple[Path, Path], list[Fold]] = {}
 
-    def plan(self, chosen: Chosen) -> PlannedRow:
+    def plan(self, selected: SelectedRow) -> PlannedRow:
         """Plan the runs of a row that has settings and data. Nothing is written but folds that have to be made."""
-        settings, data = chosen.settings, chosen.data
+        settings, data = selected.settings, selected.data
         assert settings is not None
         assert data is not None
         config, request = settings.config, self._request
-        if data.folds is None and chosen.corpus.name in CORPORA:
-            _check_parts(data, chosen.corpus.name, request.with_test)
-        lists = self._lists(data, chosen.corpus.name)
+        if data.folds is None and selected.corpus.name in CORPORA:
+            _check_parts(data, selected.corpus.name, request.with_test)
+        lists = self._lists(data, selected.corpus.name)
         n_folds = 0 if lists is None else len(self._read_folds(lists, data.path))
         folds = [*range(1, n_folds + 1)][: request.n_folds] or [None]
         first = with_seed(config, 0)
-        folder = RunsFolder(self._folder(chosen, self._fingerprint(data, first, lists, folds[0])))
+        folder = RunsFolder(self._folder(selected, self._fingerprint(data, first, lists, folds[0])))
         seeds = range(config.training.seed, config.training.seed + request.n_runs)
         wanted = tuple(
             PlannedRun(
@@ -107,33 +104,23 @@ class Planner:
             remarks=(),
             with_test=request.with_test,
         )
-        row = PlannedRow(chosen, folder, plan, wanted)
+        row = PlannedRow(selected, folder, plan, wanted)
         return replace(row, plan=replace(plan, command=row.command()))
 
-    def _folder(self, chosen: Chosen, fingerprint: str) -> Path:
+    def _folder(self, selected: SelectedRow, fingerprint: str) -> Path:
         """Return the folder of runs with these settings and data: one on disk, one planned for another row, or new."""
-        assert chosen.settings is not None
-        record = settings_record(chosen.settings.config)
-        key = settings_hash(record, fingerprint, self._request.with_test)
+        assert selected.settings is not None
+        key = settings_hash(settings_record(selected.settings.config), fingerprint, self._request.with_test)
         if key in self._folders:
             return self._folders[key]
         runs = self._out / "runs"
-        made = [path for path in runs.glob(f"*-{key}") if path.is_dir()] or self._older(record, fingerprint)
-        names = [name.removeprefix("ablations/").replace("/", "-") for name in chosen.row.configs or ()] or ["default"]
-        self._folders[key] = made[0] if made else runs / "-".join([chosen.corpus.name, *names, key])
+        existing = [path for path in runs.glob(f"*-{key}") if path.is_dir()]
+        configs = selected.row.configs or ("default",)
+        names = [name.removeprefix("ablations/").replace("/", "-") for name in configs]
+        self._folders[key] = existing[0] if existing else runs / "-".join([selected.corpus.name, *names, key])
         return self._folders[key]
 
-    def _older(self, record: Mapping[str, Any], fingerprint: str) -> list[Path]:
-        """Return the folders of the same runs that were begun when relatum had other settings than today."""
-        if self._known is None:
-            plans = sorted((self._out / "runs").glob("*/runs.json"))
-            known = {path.parent: stored_settings(path) for path in plans}
-            self._known = {path: settings for path, settings in known.items() if settings is not None}
-        older = [as_older(record, settings) for settings in self._known.values()]
-        keys = {settings_hash(one, fingerprint, self._request.with_test) for one in older if one != record}
-        return [path for path in self._known if path.name.rpartition("-")[2] in keys]
-
-    def _lists(self, data: Located, name: str) -> Path | None:
+    def _lists(self, data: CorpusPath, name: str) -> Path | None:
         """Return the file of folds, and make it if there is none; None if the corpus is not divided into folds."""
         if not isinstance(data.folds, int):
             return None if data.folds is None else data.folds.absolute()
@@ -149,11 +136,12 @@ class Planner:
             self._folds[lists, data] = load_fold_lists(lists, data)
         return self._folds[lists, data]
 
-    def _fingerprint(self, data: Located, config: Config, lists: Path | None, fold: int | None) -> str:
+    def _fingerprint(self, data: CorpusPath, config: Config, lists: Path | None, fold: int | None) -> str:
         """Return the fingerprint of a run's data; only without a dev part does the seed decide what is held out."""
-        has_own_dev = (
-            has_dev(data.path) if lists is None else all(one.dev for one in self._read_folds(lists, data.path))
-        )
+        if lists is None:
+            has_own_dev = has_dev(data.path)
+        else:
+            has_own_dev = all(divided.dev for divided in self._read_folds(lists, data.path))
         seed = None if has_own_dev else config.training.seed
         settings = config.data.model_dump_json(), config.text.model_dump_json(), config.training.dev
         key = (data.path, lists, fold, seed, *settings)
@@ -165,28 +153,15 @@ class Planner:
 
 
 def write_plans(rows: Sequence[PlannedRow]) -> None:
-    """Write the plans of rows that have new runs; a plan on disk keeps the settings that its folder's hash is of."""
+    """Write the plans of rows that have new runs."""
     for row in rows:
-        values = row.plan.to_dict()
-        if row.folder.plan.exists():
-            if row.folder.read_runs() == row.plan.runs:
-                continue
-            values["config"] = as_older(values["config"], stored_settings(row.folder.plan) or {})
+        if row.folder.plan.exists() and row.folder.read_runs() == row.plan.runs:
+            continue
         with replacing_file(row.folder.plan) as draft:
-            draft.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps(row.plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def stored_settings(path: Path) -> dict[str, Any] | None:
-    """Return the settings of a plan as they were written, by whatever version; None if there are none to read."""
-    try:
-        plan = read_json(path)
-    except RelatumError:
-        return None
-    found = plan.get("config") if isinstance(plan, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def _check_parts(data: Located, name: str, with_test: bool) -> None:
+def _check_parts(data: CorpusPath, name: str, with_test: bool) -> None:
     """Refuse a published corpus that is not divided: parts held out by chance are not the parts that others use."""
     names = {part.name for part in open_corpus(data.path).parts}
     if "train" not in names or (with_test and "test" not in names):

@@ -18,7 +18,7 @@ from relatum.lab.tables.measuring import ceiling_of, measure, needs_gold_scores
 from relatum.lab.tables.paper import SOURCE
 from relatum.lab.tables.planning import PlannedRow
 from relatum.lab.tables.running import Outcome
-from relatum.lab.tables.selection import Chosen, Request
+from relatum.lab.tables.selection import Request, SelectedRow
 from relatum.lab.tables.table import COLUMNS, Column, Table
 from relatum.training.result import RunResult
 from relatum.training.runs.plan import PlannedRun
@@ -31,13 +31,13 @@ FORMAT = "relatum table 1"
 def make_record(
     table: Table,
     request: Request,
-    rows: Sequence[tuple[Chosen, PlannedRow | None]],
+    rows: Sequence[tuple[SelectedRow, PlannedRow | None]],
     outcome: Outcome,
     needs: Mapping[Path, str],
     command: str,
 ) -> dict[str, Any]:
     """Make the record of a table as far as it was measured; `needs` has, by folder, why a row could not be run."""
-    made = [_row(table, request, chosen, planned, outcome, needs) for chosen, planned in rows]
+    records = [_row(table, request, selected, planned, outcome, needs) for selected, planned in rows]
     return {
         "format": FORMAT,
         "table": table.number,
@@ -53,38 +53,38 @@ def make_record(
         "steps": request.steps,
         "settings": _shown_settings(request),
         **_environment(planned for _, planned in rows if planned is not None),
-        "complete": all(row["status"] in ("complete", "quoted") for row in made),
-        "rows": made,
+        "complete": all(row["status"] in ("complete", "quoted") for row in records),
+        "rows": records,
     }
 
 
 def _row(
     table: Table,
     request: Request,
-    chosen: Chosen,
+    selected: SelectedRow,
     planned: PlannedRow | None,
     outcome: Outcome,
     needs: Mapping[Path, str],
 ) -> dict[str, Any]:
-    row = chosen.row
+    row = selected.row
     record: dict[str, Any] = {
         "key": row.key,
         "section": row.section,
         "label": row.label,
         "average": row.average,
-        "corpus": chosen.corpus.title,
+        "corpus": selected.corpus.title,
         "published": dict(row.published),
     }
     if row.configs is None:
         return record | {"status": "quoted"}
-    if chosen.settings is None:
-        return record | {"status": "needs", "message": chosen.needs}
-    record["encoder"] = encoder_title(chosen.settings.config.encoder)
-    file = chosen.settings.file
+    if selected.settings is None:
+        return record | {"status": "needs", "message": selected.needs}
+    record["encoder"] = encoder_title(selected.settings.config.encoder)
+    file = selected.settings.file
     record["config"] = f"configs/{file.relative_to(configs_folder()).as_posix()}"
-    record["settings"] = [_without_home(setting, request) for setting in chosen.settings.overrides]
+    record["settings"] = [_without_home(setting, request) for setting in selected.settings.overrides]
     if planned is None:
-        return record | {"status": "needs", "message": chosen.needs}
+        return record | {"status": "needs", "message": selected.needs}
     columns = [column for column in table.columns if column.key in row.published]
     runs = [_run(planned, run, columns, request.part) for run in planned.complete]
     failures = outcome.failures.get(planned.folder.path, [])
@@ -102,7 +102,7 @@ def _row(
         "message": message,
         "folder": planned.folder.path.name,
         "n_wanted": len(planned.wanted),
-        "data": {"path": chosen.data.shown if chosen.data else None, "folds": _n_folds(planned)},
+        "data": {"path": selected.data.shown if selected.data else None, "folds": _n_folds(planned)},
         "runs": runs,
         "measured": {
             column.key: Spread.of(values).to_dict()
@@ -179,10 +179,10 @@ def _shown_settings(request: Request) -> list[str]:
 
 def _without_home(setting: str, request: Request) -> str:
     """Write the folder of the corpora in a setting as the user named it: its full path is another on every machine."""
-    places = request.places
-    if places.folder is None:
+    paths = request.paths
+    if paths.folder is None:
         return setting
-    return setting.replace(str(places.folder.absolute()), f"${VARIABLE}" if places.variable else str(places.folder))
+    return setting.replace(str(paths.folder.absolute()), f"${VARIABLE}" if paths.variable else str(paths.folder))
 
 
 def encoder_title(config: EncoderConfig) -> str:

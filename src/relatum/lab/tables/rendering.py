@@ -72,15 +72,15 @@ def caption(record: Mapping[str, Any]) -> str:
 
 def remarks(record: Mapping[str, Any]) -> list[str]:
     """Return remarks on the best scores that the tagging allows, and on rows that lack some or all of their numbers."""
-    found = list(dict.fromkeys(_ceilings(record)))
+    lines = list(dict.fromkeys(_ceilings(record)))
     for row in record["rows"]:
         if row["status"] not in _STATUS:
             continue
         counted = row.get("runs") or row["status"] == "not run"
         n = f", {len(row['runs'])} of {row['n_wanted']} runs are complete" if counted else ""
         why = f": {row['message']}" if row.get("message") else ""
-        found.append(f"{_title(row)} ({row['key']}): {_STATUS[row['status']]}{n}{why}")
-    return found
+        lines.append(f"{_title(row)} ({row['key']}): {_STATUS[row['status']]}{n}{why}")
+    return lines
 
 
 def _ceilings(record: Mapping[str, Any]) -> Iterator[str]:

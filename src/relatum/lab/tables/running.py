@@ -83,23 +83,23 @@ def complete_rows(
             row, run = named[failure.run]
             outcome.failures.setdefault(row.folder.path, []).append(replace(failure, run=run))
         for row in rows:
-            own = outcome.failures.get(row.folder.path, [])
-            row.folder.write_results(Runs.read(row.folder.path, row.plan, own).to_dict())
+            row_failures = outcome.failures.get(row.folder.path, [])
+            row.folder.write_results(Runs.read(row.folder.path, row.plan, row_failures).to_dict())
     return outcome
 
 
 def find_encoders(rows: Sequence[PlannedRow], say: Callable[[str], None]) -> dict[Path, str]:
     """Get the encoders that missing runs need, each once; return why rows cannot be run, by the folder of the row."""
     missing: dict[str, str] = {}
-    found: set[str] = set()
+    available: set[str] = set()
     needs: dict[Path, str] = {}
     for row in rows:
         config = row.plan.config.encoder
         for name in config.names if len(row.complete) < len(row.wanted) else ():
-            if name not in found and name not in missing:
+            if name not in available and name not in missing:
                 try:
                     find_encoder(name)
-                    found.add(name)
+                    available.add(name)
                 except RelatumError as error:
                     missing[name] = str(error)
                     say(str(error))

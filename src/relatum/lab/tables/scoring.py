@@ -40,8 +40,8 @@ class GoldScoring:
 
     def collect(self) -> list[PlannedRow]:
         """Write the scores that are ready; return the rows whose scoring has ended."""
-        done = [one for one in self._waiting if one[2].done()]
-        self._waiting = [one for one in self._waiting if one not in done]
+        done = [job for job in self._waiting if job[2].done()]
+        self._waiting = [job for job in self._waiting if job not in done]
         for row, run, future in done:
             if future.cancelled():
                 continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from relatum.config import load_config
 from relatum.errors import ConfigError, RelatumError
 from relatum.lab.tables.configs import PRESET, config_file
-from relatum.lab.tables.corpora import CORPORA, Corpus, Located, Places, name_corpus
+from relatum.lab.tables.corpora import CORPORA, CorpusPath, CorpusPaths, TableCorpus, name_corpus
 from relatum.lab.tables.paper import TABLES, WITH_MAPS, WITHOUT_MAPS
 from relatum.lab.tables.settings import (
     Settings,
@@ -37,7 +37,7 @@ class Request:
     with_test: bool = True
     steps: int | None = None
     overrides: tuple[str, ...] = ()
-    places: Places = field(default_factory=Places)
+    paths: CorpusPaths = field(default_factory=CorpusPaths)
     dry_run: bool = False
     """True if rows are only listed, so that word vectors may be missing."""
 
@@ -48,13 +48,13 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedRow:
     """A row to show: with settings and data if it can be run, else with what it needs; a quoted row has neither."""
 
     row: Row
-    corpus: Corpus
+    corpus: TableCorpus
     settings: Settings | None
-    data: Located | None
+    data: CorpusPath | None
     needs: str | None = None
 
 
@@ -66,7 +66,7 @@ def find_table(number: int) -> Table:
 
 def find_missing_words(request: Request) -> str | None:
     """Return a message on how to get the word vectors that the rows need; None if they are there."""
-    return missing_word_vectors(request.overrides, request.places, load_config(config_file(PRESET)))
+    return missing_word_vectors(request.overrides, request.paths, load_config(config_file(PRESET)))
 
 
 def share_rows(requests: Sequence[Request]) -> list[Request]:
@@ -82,7 +82,7 @@ def share_rows(requests: Sequence[Request]) -> list[Request]:
         replace(request, rows=tuple(name for name in request.rows if name in keys[request.table]))
         for request in requests
     ]
-    return [one for one in shared if one.rows]
+    return [request for request in shared if request.rows]
 
 
 def runnable_keys(request: Request) -> list[str]:
@@ -93,7 +93,7 @@ def runnable_keys(request: Request) -> list[str]:
     return [row.key for row in rows if row.configs is not None]
 
 
-def choose(request: Request) -> list[Chosen]:
+def select_rows(request: Request) -> list[SelectedRow]:
     """Select the rows, each with its settings; raise an error if the settings are right for none of the rows."""
     table = find_table(request.table)
     corpora = {name: name_corpus(name) for name in request.corpora}
@@ -107,33 +107,31 @@ def choose(request: Request) -> list[Chosen]:
     runnable = any(row.configs is not None for row in rows)
     # Quoted rows alone need no word vectors.
     given = (
-        user_overrides(
-            request.steps, encoder, request.overrides, request.places, preset, need_words=not request.dry_run
-        )
+        user_overrides(request.steps, encoder, request.overrides, request.paths, preset, need_words=not request.dry_run)
         if runnable
         else list(request.overrides)
     )
-    chosen: list[Chosen] = []
+    selected: list[SelectedRow] = []
     wrong: list[ConfigError] = []
     for row in rows:
         corpus = CORPORA[row.corpus] if row.corpus else next(iter(corpora.values()), CORPORA[DEFAULT_CORPUS])
         if row.configs is None:
-            chosen.append(Chosen(row, corpus, None, None))
+            selected.append(SelectedRow(row, corpus, None, None))
             continue
         try:
             settings = make_settings(row, corpus, given)
         except ConfigError as error:
             wrong.append(error)
-            chosen.append(Chosen(row, corpus, None, None, str(error)))
+            selected.append(SelectedRow(row, corpus, None, None, str(error)))
             continue
-        data = request.places.locate(corpus, alone=len(corpora) == 1 or not table.several_corpora)
-        chosen.append(Chosen(row, corpus, settings, data, None if data else request.places.needed(corpus)))
-    if wrong and all(one.settings is None for one in chosen):
+        data = request.paths.locate(corpus, alone=len(corpora) == 1 or not table.several_corpora)
+        selected.append(SelectedRow(row, corpus, settings, data, None if data else request.paths.needed(corpus)))
+    if wrong and all(selected_row.settings is None for selected_row in selected):
         raise wrong[0]
-    return chosen
+    return selected
 
 
-def _rows(table: Table, request: Request, corpora: dict[str, Corpus]) -> Sequence[Row]:
+def _rows(table: Table, request: Request, corpora: dict[str, TableCorpus]) -> Sequence[Row]:
     """Return the rows that were asked for, in the order of the table."""
     rows = list(table.rows)
     if table.several_corpora and corpora:

@@ -14,7 +14,7 @@ from relatum.config.toml import to_toml
 from relatum.errors import RelatumError
 from relatum.folders import expand_user
 from relatum.lab.tables.configs import PRESET, config_file
-from relatum.lab.tables.corpora import Corpus, Places
+from relatum.lab.tables.corpora import CorpusPaths, TableCorpus
 from relatum.lab.tables.table import Row
 
 PAPER_STEPS = 20_000
@@ -34,10 +34,10 @@ class Settings:
 
     def arguments(self) -> list[str]:
         """Return the settings as words of a command line."""
-        return ["--config", str(self.file), *(word for one in self.overrides for word in ("--set", one))]
+        return ["--config", str(self.file), *(word for setting in self.overrides for word in ("--set", setting))]
 
 
-def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Settings:
+def make_settings(row: Row, corpus: TableCorpus, overrides: Sequence[str]) -> Settings:
     """Make the settings of a row: its first file, and overrides for all else.
 
     The overrides are the changes that the corpus's file and the row's other files make, and the row's own settings;
@@ -49,8 +49,8 @@ def make_settings(row: Row, corpus: Corpus, overrides: Sequence[str]) -> Setting
     file = config_file(first)
     wanted = _effective([*changes, *row.settings])
     given = {change.partition("=")[0]: change for change in _changes(first)}
-    own = [change for key, change in wanted.items() if given.get(key) != change]
-    every = (*own, *without_idle(file, own, overrides))
+    changed = [change for key, change in wanted.items() if given.get(key) != change]
+    every = (*changed, *without_idle(file, changed, overrides))
     return Settings(file, every, load_config(file, every))
 
 
@@ -58,7 +58,7 @@ def user_overrides(
     steps: int | None,
     encoder: str | None,
     given: Sequence[str],
-    places: Places,
+    paths: CorpusPaths,
     preset: Config,
     *,
     need_words: bool = True,
@@ -69,27 +69,26 @@ def user_overrides(
     there are looked for beside the corpora; if they are nowhere, that is an error, unless they are not needed yet
     (`need_words`). A frozen encoder is not stored with every one of the many models.
     """
-    overrides = (
-        [] if any(one.replace(" ", "").startswith("encoder.store=") for one in given) else ["encoder.store=name"]
-    )
+    names_store = any(setting.replace(" ", "").startswith("encoder.store=") for setting in given)
+    overrides = [] if names_store else ["encoder.store=name"]
     if steps is not None:
         every = ceil(steps / N_EVALUATIONS)
         parts = {"steps": steps, "warmup_steps": max(1, steps // 20), "evaluate_every": every}
         overrides += [f"training.{key}={value}" for key, value in parts.items()]
     if encoder is not None:
         overrides.append(override("encoder.name", encoder))
-    missing = missing_word_vectors(given, places, preset)
+    missing = missing_word_vectors(given, paths, preset)
     if missing is not None and need_words:
         raise RelatumError(missing)
     if missing is None and not _names_words(given):
-        overrides += _word_vectors(places, preset)
+        overrides += _word_vectors(paths, preset)
     return [*overrides, *given]
 
 
-def missing_word_vectors(given: Sequence[str], places: Places, preset: Config) -> str | None:
+def missing_word_vectors(given: Sequence[str], paths: CorpusPaths, preset: Config) -> str | None:
     """Say how to get the word vectors that the preset names; None if they are there, or the user names others."""
     name = preset.words.path
-    if _names_words(given) or name is None or expand_user(name).exists() or places.word_vectors(name) is not None:
+    if _names_words(given) or name is None or expand_user(name).exists() or paths.word_vectors(name) is not None:
         return None
     return (
         f"the paper's preset has the word vectors {name}, which are neither here nor beside the corpora; get GloVe "
@@ -98,7 +97,7 @@ def missing_word_vectors(given: Sequence[str], places: Places, preset: Config) -
 
 
 def _names_words(given: Sequence[str]) -> bool:
-    return any(re.match(r"\s*words(\.path)?\s*=", one) for one in given)
+    return any(re.match(r"\s*words(\.path)?\s*=", setting) for setting in given)
 
 
 def override(key: str, value: object) -> str:
@@ -109,13 +108,13 @@ def override(key: str, value: object) -> str:
     return f"{key}={text}"
 
 
-def _word_vectors(places: Places, preset: Config) -> list[str]:
+def _word_vectors(paths: CorpusPaths, preset: Config) -> list[str]:
     """Return the override that names the word vectors beside the corpora; empty if it is not needed."""
     name = preset.words.path
     if name is None or expand_user(name).exists():
         return []
-    found = places.word_vectors(name)
-    return [] if found is None else [override("words.path", str(found.absolute()))]
+    vectors = paths.word_vectors(name)
+    return [] if vectors is None else [override("words.path", str(vectors.absolute()))]
 
 
 @cache

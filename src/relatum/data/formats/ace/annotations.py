@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from relatum.data.formats.ace import LEFT_OUT
-from relatum.data.formats.ace.markup import READINGS, Piece, Ruler
+from relatum.data.formats.ace.markup import OFFSET_RULES, Piece, Ruler
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, show
 from relatum.errors import Problem
@@ -121,14 +121,14 @@ def _offset(element: Element, key: str, field: str) -> int:
 def _heads(
     mentions: Sequence[_Mention], text: str, pieces: Sequence[Piece], where: str, problems: Problems
 ) -> list[Span] | None:
-    """Return the head of each mention, under the reading of offsets that agrees with the texts given for the mentions.
+    """Return the head of each mention, counting offsets by the rule that agrees with the texts given for the mentions.
 
-    Return None if no reading agrees with all texts; the mentions that disagree with the best reading become problems.
+    Return None if no rule agrees with all texts; the mentions that disagree with the best rule become problems.
     """
     best: list[Span | None] = []
     wrong = list(range(len(mentions) + 1))
-    for reading in READINGS:
-        ruler = Ruler(pieces, reading)
+    for rule in OFFSET_RULES:
+        ruler = Ruler(pieces, rule)
         spans = [ruler.span(mention.start, mention.last) for mention in mentions]
         differing = [
             number
@@ -160,11 +160,11 @@ def _relations(
     """Yield for each relation the IDs of Arg-1 and Arg-2, its type, and its own ID."""
     for relation in content.iter("relation"):
         label = _need(relation, "TYPE")
-        found = list(relation.iter("relation_mention"))
+        relation_mentions = list(relation.iter("relation_mention"))
         if label in LEFT_OUT:
-            problems.remark(f"{label} relations left out, as is usual", where, max(len(found), 1))
+            problems.remark(f"{label} relations left out, as is usual", where, max(len(relation_mentions), 1))
             continue
-        for mention in found:
+        for mention in relation_mentions:
             name = mention.get("ID")
             field = f"relation mention {name}"
             ends: dict[str, str] = {}

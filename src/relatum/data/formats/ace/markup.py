@@ -93,7 +93,7 @@ def find_body(pieces: Sequence[Piece]) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OffsetRule:
     """A way of counting characters in an offset; True for the markup that counts."""
 
     tags: bool
@@ -112,15 +112,15 @@ class Reading:
         return len(piece.raw if counts else piece.text)
 
 
-READINGS = tuple(Reading(*values) for values in product((False, True), (True, False), (False, True)))
-"""All readings. The first is the LDC's; files that went through other hands may need another."""
+OFFSET_RULES = tuple(OffsetRule(*values) for values in product((False, True), (True, False), (False, True)))
+"""All rules. The first is the LDC's; files that went through other hands may need another."""
 
 
 class Ruler:
-    """A converter of offsets, under one reading, to spans of the text."""
+    """A converter of offsets, counted by one rule, to spans of the text."""
 
-    def __init__(self, pieces: Sequence[Piece], reading: Reading) -> None:
-        self._offsets = list(accumulate(map(reading.length, pieces), initial=0))
+    def __init__(self, pieces: Sequence[Piece], rule: OffsetRule) -> None:
+        self._offsets = list(accumulate(map(rule.length, pieces), initial=0))
         self._places = list(accumulate((len(piece.text) for piece in pieces), initial=0))
 
     def span(self, start: int, last: int) -> Span | None:
@@ -146,5 +146,5 @@ def escape_markup(text: str) -> str:
 
 
 def escaped_offsets(text: str) -> list[int]:
-    """Return the offset, under the LDC's reading, of each character of the text, and of its end, once it is escaped."""
+    """Return the offset, by the LDC's rule, of each character of the text, and of its end, once it is escaped."""
     return list(accumulate((len(ESCAPES.get(character, "_")) for character in text), initial=0))

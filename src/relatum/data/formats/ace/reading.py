@@ -90,10 +90,10 @@ def _read_pair(file: Path, problems: Problems) -> Document | None:
         raise BadRecord(f"the element <{root.tag}>", "<source_file> with a <document> in it")
     pieces = strip_markup(sgml)
     text = "".join(piece.text for piece in pieces)
-    found = read_annotation(content, text, pieces, str(file), problems)
-    if found is None:
+    contents = read_annotation(content, text, pieces, str(file), problems)
+    if contents is None:
         return None
-    annotation, clusters = found
+    annotation, clusters = contents
     for kind in ("value", "timex2", "event"):
         problems.remark(f"ACE {kind} mentions left out", str(file), sum(1 for _ in content.iter(f"{kind}_mention")))
     body = find_body(pieces)

@@ -82,9 +82,9 @@ def _check_name(value: str, field: str) -> None:
 
 
 def _check_xml(value: str, field: str) -> None:
-    if found := _NOT_XML.search(value):
+    if match := _NOT_XML.search(value):
         raise BadRecord(
-            f"the character U+{ord(found[0]):04X} in {shorten(value)}", "characters that XML can hold; remove it", field
+            f"the character U+{ord(match[0]):04X} in {shorten(value)}", "characters that XML can hold; remove it", field
         )
 
 

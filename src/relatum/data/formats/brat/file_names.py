@@ -28,17 +28,17 @@ class FileNames:
         if id in self._ids:
             raise BadRecord(f"the id {show(id)} again", "ids that differ, as their files need names that do")
         self._ids.add(id)
-        place = meaning = ""
+        folder_path = meaning = ""
         *folders, last = re.split(r"(?<=[^/])/(?=[^/])", id)
         for folder in folders:
             meaning += f"{folder}/"
-            place += f"{self._name(place, folder, meaning, is_folder=True)}/"
-        return place + self._name(place, last, id, is_folder=False)
+            folder_path += f"{self._name(folder_path, folder, meaning, is_folder=True)}/"
+        return folder_path + self._name(folder_path, last, id, is_folder=False)
 
-    def _name(self, place: str, segment: str, meaning: str, is_folder: bool) -> str:
+    def _name(self, folder_path: str, segment: str, meaning: str, is_folder: bool) -> str:
         """Return the segment made safe; escaped in full if another segment differs from it only in case."""
         for name in (_safe(segment, is_folder), _percent(segment)):
-            key = unicodedata.normalize("NFC", place + name).casefold() + "/" * is_folder
+            key = unicodedata.normalize("NFC", folder_path + name).casefold() + "/" * is_folder
             if self._meanings.setdefault(key, meaning) == meaning:
                 return name
         raise AssertionError("two segments have the same full escape")

@@ -43,9 +43,9 @@ def recognise(path: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
-            yield (Path(place) / name).relative_to(folder).as_posix()
+            yield (Path(parent) / name).relative_to(folder).as_posix()
 
 
 def read(path: Path, problems: Problems, *, with_events: bool) -> Iterator[Document]:
@@ -95,21 +95,23 @@ def _read_document(
     if text is None or None in contents or metadata is None:
         return None
     lines = [content.split("\n") for content in contents if content is not None]
-    reading = _best_reading(text, has_mark, list(chain.from_iterable(lines)), with_events)
-    if reading.bad:
-        places = [
-            (str(path), line) for path, own in zip(annotations, lines, strict=True) for line, _ in enumerate(own, 1)
+    brat = _read_annotation(text, has_mark, list(chain.from_iterable(lines)), with_events)
+    if brat.bad:
+        origins = [
+            (str(path), line)
+            for path, file_lines in zip(annotations, lines, strict=True)
+            for line, _ in enumerate(file_lines, 1)
         ]
-        bad_lines = [(*places[number - 1], bad) for number, bad in sorted(reading.bad.items())]
+        bad_lines = [(*origins[number - 1], bad) for number, bad in sorted(brat.bad.items())]
         problems.add(*(Problem(path, bad.found, bad.expected, line, field=bad.field) for path, line, bad in bad_lines))
         return None
     if not annotated:
         problems.remark("text without an .ann file, read as a document without annotation", str(txt))
     if f"{name}.a1" in files and not in_parts:
         problems.remark("annotation in .a1 that is not read, since there is an .ann file", str(ann))
-    for remark, times in reading.remarks().items():
+    for remark, times in brat.remarks().items():
         problems.remark(remark, str(ann), times)
-    return reading.document(id_of(name), metadata)
+    return brat.document(id_of(name), metadata)
 
 
 def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
@@ -125,7 +127,7 @@ def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
         return None
 
 
-def _best_reading(text: str, has_mark: bool, lines: Sequence[str], with_events: bool) -> _Reading:
+def _read_annotation(text: str, has_mark: bool, lines: Sequence[str], with_events: bool) -> _BratDocument:
     """Read the annotation, counting offsets so that the mentions' texts fit; if no count fits, the plain one is used.
 
     Tools that read text with universal newlines count CRLF as one character, and brat counts a byte-order mark.
@@ -137,13 +139,13 @@ def _best_reading(text: str, has_mark: bool, lines: Sequence[str], with_events: 
     tried = []
     for shift in (0, 1) if has_mark else (0,):
         for counted in texts:
-            reading = _Reading(counted, shift, with_events, is_changed=counted is not text)
+            brat = _BratDocument(counted, shift, with_events, is_changed=counted is not text)
             for number, line in numbered:
-                reading.add(number, line)
-            reading.add_arguments()
-            if reading.fits:
-                return reading
-            tried.append(reading)
+                brat.add(number, line)
+            brat.add_arguments()
+            if brat.fits:
+                return brat
+            tried.append(brat)
     return tried[0]
 
 
@@ -156,7 +158,7 @@ class _Event:
     arguments: tuple[tuple[str, str], ...]
 
 
-class _Reading:
+class _BratDocument:
     """The annotation read from the lines of an .ann file, and the problems found in them."""
 
     def __init__(self, text: str, shift: int, with_events: bool, is_changed: bool) -> None:
@@ -249,8 +251,8 @@ class _Reading:
             self.relations.setdefault(id, Relation(stand_in, stand_in, "?"))
 
     def _add_entity(self, id: str, data: str) -> None:
-        place, tab, reference = data.partition("\t")
-        match = _MENTION.fullmatch(place)
+        type_and_offsets, tab, reference = data.partition("\t")
+        match = _MENTION.fullmatch(type_and_offsets)
         if not tab or match is None:
             raise BadRecord(show(data), "TYPE START END, a tab, and the text; pieces as START END;START END", id)
         spans = [self._span(numbers, id) for numbers in match[2].split(";")]
@@ -310,9 +312,9 @@ class _Reading:
 
     def _without_event(self, line: str) -> str:
         """Make a note or a reference that is about an event be about its trigger."""
-        found = _ABOUT.match(line)
-        event = self.events.get(found["target"]) if found else None
-        return line if found is None or event is None else f"{found['kind']}{event.trigger.id}{line[found.end() :]}"
+        match = _ABOUT.match(line)
+        event = self.events.get(match["target"]) if match else None
+        return line if match is None or event is None else f"{match['kind']}{event.trigger.id}{line[match.end() :]}"
 
     def _mention(self, target: str, id: str | None) -> Entity:
         if target in self.events:

@@ -36,10 +36,10 @@ def write(path: Path, documents: Iterable[Document], *, with_events: bool) -> No
     for document in documents:
         try:
             files = _files(document, with_events)
-            place = path / names.of(document.id)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            stem = path / names.of(document.id)
+            stem.parent.mkdir(parents=True, exist_ok=True)
             for suffix, content in files.items():
-                place.with_name(place.name + suffix).write_bytes(content)
+                stem.with_name(stem.name + suffix).write_bytes(content)
         except BadRecord as bad:
             raise FormatError(f"document {shorten(document.id)}: found {bad.found}; expected {bad.expected}") from None
         except OSError as error:

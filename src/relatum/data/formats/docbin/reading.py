@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.data.duplicates import SeenIds
-from relatum.data.formats.docbin.unpacking import Packed, Parts
+from relatum.data.formats.docbin.unpacking import PackedDocs, Parts
 from relatum.data.json_files import parse_json
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, Field, check_plain, show
@@ -27,7 +27,7 @@ Remark = Callable[[str, int], None]
 
 def read_file(path: Path, problems: Problems) -> Iterator[Document]:
     try:
-        packed = Packed(path.read_bytes())
+        packed = PackedDocs(path.read_bytes())
     except BadRecord as bad:
         problems.add(Problem(str(path), bad.found, bad.expected))
         return
@@ -63,17 +63,17 @@ class _Tokens:
         first, last = bisect_left(self.words, start), bisect_left(self.words, end)
         return Span(first, last) if first < last else None
 
-    def characters(self, place: Field, start: object, end: object) -> Span:
+    def characters(self, field: Field, start: object, end: object) -> Span:
         """Return the characters from the first to the last word among the tokens, without white space around them."""
-        span = place.span(start, end, len(self.offsets), "tokens")
+        span = field.span(start, end, len(self.offsets), "tokens")
         words = self.under(span.start, span.end)
         if words is None:
-            raise place.bad("a span that holds a word", f"no word in the tokens [{span.start}, {span.end})")
+            raise field.bad("a span that holds a word", f"no word in the tokens [{span.start}, {span.end})")
         return Span(self.offsets[self.words[words.start]][0], self.offsets[self.words[words.end - 1]][1])
 
-    def pair(self, place: Field) -> Span:
-        start, end = place.items(2)
-        return self.characters(place, start.value, end.value)
+    def pair(self, field: Field) -> Span:
+        start, end = field.items(2)
+        return self.characters(field, start.value, end.value)
 
 
 def _parse(parts: Parts, default_id: str, remark: Remark) -> Document:
@@ -124,17 +124,17 @@ def _tokens(parts: Parts, given: Field | None) -> _Tokens:
 def _metadata(given: Field | None) -> dict[str, Any]:
     if given is None:
         return {}
-    found = Field(parse_json(given.text()), None, given.path)
-    check_plain(found)
-    return found.mapping()
+    stored = Field(parse_json(given.text()), None, given.path)
+    check_plain(stored)
+    return stored.mapping()
 
 
 def _sentences(parts: Parts, tokens: _Tokens, remark: Remark) -> tuple[Span, ...]:
     if parts.starts is None:
         remark("documents without sentence starts, read as one sentence", 1)
     borders = [*(parts.starts or [0]), len(parts.tokens)]
-    found = (tokens.under(start, end) for start, end in pairwise(borders))
-    return tuple(sentence for sentence in found if sentence)
+    spans = (tokens.under(start, end) for start, end in pairwise(borders))
+    return tuple(sentence for sentence in spans if sentence)
 
 
 def _details(parts: Parts, given: list[Field], remark: Remark) -> list[Field]:

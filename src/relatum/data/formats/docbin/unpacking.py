@@ -40,7 +40,7 @@ class Parts:
     """The names of contents that have no place in a document."""
 
 
-class Packed:
+class PackedDocs:
     """The documents of a DocBin; raises `BadRecord` if the bytes are no DocBin.
 
     Each document is unpacked by itself, so that a bad one does not take the rest with it.
@@ -62,15 +62,15 @@ class Packed:
     def __len__(self) -> int:
         return len(self._all)
 
-    def parts(self, place: int) -> Parts:
-        return _decode(lambda: _parts(self._unpack(place)), "a document that spaCy can read")
+    def parts(self, index: int) -> Parts:
+        return _decode(lambda: _parts(self._unpack(index)), "a document that spaCy can read")
 
-    def _unpack(self, place: int) -> Doc:
-        one = DocBin()
-        one.attrs = self._all.attrs
+    def _unpack(self, index: int) -> Doc:
+        single = DocBin()
+        single.attrs = self._all.attrs
         for name in ("tokens", "spaces", "cats", "span_groups", "flags", "user_data"):
-            setattr(one, name, getattr(self._all, name)[place : place + 1])
-        return next(one.get_docs(self._vocab))
+            setattr(single, name, getattr(self._all, name)[index : index + 1])
+        return next(single.get_docs(self._vocab))
 
 
 def _check_size(data: bytes) -> None:

@@ -32,12 +32,12 @@ def write_file(path: Path, documents: Iterable[Document]) -> None:
 
 def _doc(document: Document, vocab: Vocab) -> Doc:
     words, sentences = split_parts(document)
-    texts, spaces, places = _cover(document.text, words)
-    starts = {0, *(places[sentence.start] for sentence in sentences[1:])}
+    texts, spaces, token_of_word = _cover(document.text, words)
+    starts = {0, *(token_of_word[sentence.start] for sentence in sentences[1:])}
     doc = Doc(vocab, words=texts, spaces=spaces, sent_starts=[i in starts for i in range(len(texts))])
 
     def pair(span: Span) -> list[int]:
-        return [places[span.start], places[span.end - 1] + 1]
+        return [token_of_word[span.start], token_of_word[span.end - 1] + 1]
 
     def end(entity: Entity) -> dict[str, Any]:
         record: dict[str, Any] = dict(zip(("start", "end"), pair(entity.span), strict=True), label=entity.label)
@@ -58,14 +58,14 @@ def _doc(document: Document, vocab: Vocab) -> Doc:
     relations = [{"label": r.label, "head": end(r.head), "tail": end(r.tail), **_id(r)} for r in annotation.relations]
     _complete([*entities, *relations], document)
     plain = kept == spans and all(item.keys() <= {"start", "end", "label", "id"} for item in entities)
-    telling = [i for i, text in enumerate(texts) if not text.isspace()] == places
+    telling = [i for i, text in enumerate(texts) if not text.isspace()] == token_of_word
     extras: dict[str, object] = {
         "id": document.id or None,
         "relations": relations or None,
         "entity_details": None if plain else entities,
         "clusters": [list(map(pair, cluster)) for cluster in word_clusters(document)] or None,
         "metadata_json": json.dumps(dict(document.metadata)) if document.metadata else None,
-        "word_tokens": None if telling else places,
+        "word_tokens": None if telling else token_of_word,
     }
     data: dict[Any, Any] = doc.user_data
     data.update({user_key(name): value for name, value in extras.items() if value is not None})
@@ -80,7 +80,7 @@ def _cover(text: str, words: Sequence[Span]) -> tuple[list[str], list[bool], lis
     """Return tokens that make up the whole text, True for each that a space follows, and the indices of the words."""
     texts: list[str] = []
     spaces: list[bool] = []
-    places: list[int] = []
+    token_of_word: list[int] = []
     at = 0
     for word in (*words, None):
         gap = text[at : word.start if word else len(text)]
@@ -92,9 +92,9 @@ def _cover(text: str, words: Sequence[Span]) -> tuple[list[str], list[bool], lis
                 texts.append(token)
                 spaces.append(False)
         if word:
-            places.append(len(texts) - 1)
+            token_of_word.append(len(texts) - 1)
             at = word.end
-    return texts, spaces, places
+    return texts, spaces, token_of_word
 
 
 def _complete(records: Sequence[dict[str, Any]], document: Document) -> None:

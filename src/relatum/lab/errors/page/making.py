@@ -50,7 +50,7 @@ def make_page(
     """
     if losses is not None and len(losses) != len(analysis.sentences):
         raise RelatumError(f"found {len(losses)} losses of {len(analysis.sentences)} sentences; expected one of each")
-    measured = list(losses) if losses is not None else [sentence_loss(one) for one in analysis.sentences]
+    measured = list(losses) if losses is not None else [sentence_loss(sentence) for sentence in analysis.sentences]
     wrong = [pair for pair in zip(measured, analysis.sentences, strict=True) if pair[1].n_errors]
     wrong.sort(key=lambda pair: -pair[0])
     labels = dict.fromkeys([*analysis.entities.types, *analysis.relations.types])

@@ -14,7 +14,7 @@ Numbers = Mapping[str, int]
 """The number of each type, by which the script refers to it, since its name may contain anything."""
 
 
-class TextPart(NamedTuple):
+class MarkedText(NamedTuple):
     """Some text of a sentence, and the entity that it belongs to, if any."""
 
     text: str
@@ -30,24 +30,24 @@ class ErrorRow(NamedTuple):
     types: str
 
 
-def mark_entities(sentence: MatchedSentence, side: Side) -> Iterator[TextPart]:
+def mark_entities(sentence: MatchedSentence, side: Side) -> Iterator[MarkedText]:
     """Yield the text with the entities of one side.
 
     Of entities that overlap only the first is marked; the table below lists the errors of all.
     """
     text = sentence.document.text
     if not sentence.words:
-        yield TextPart(text)
+        yield MarkedText(text)
         return
     here, last = sentence.words[0].start, sentence.words[-1].end
     for part in _pieces(sentence, side):
         start, end = part.start, min(part.end, last)
         if start < here or start >= end:
             continue
-        yield TextPart(text[here:start])
-        yield TextPart(text[start:end], part.entity, part.is_wrong)
+        yield MarkedText(text[here:start])
+        yield MarkedText(text[start:end], part.entity, part.is_wrong)
         here = end
-    yield TextPart(text[here:last])
+    yield MarkedText(text[here:last])
 
 
 class _Piece(NamedTuple):

@@ -16,12 +16,13 @@ from relatum.kernels.md_gru.geometry import make_geometry
 from relatum.models.inputs import ModelInputs
 from relatum.models.labels import Labels
 from relatum.models.model import Model
-from relatum.training import recorded
+from relatum.runtime.cuda_graphs import Recorder, make_recorder
+from relatum.training import graphed_step
 from relatum.training.batches import Batches
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.optimisation import Optimiser
-from relatum.training.recorded import Recorder, Updates, make_recorder
 from relatum.training.setup import make_model
 from relatum.types import Example
 
@@ -88,7 +89,7 @@ class Run:
         data, _ = start(config)
         self.model, _ = make_model(data, config, CPU)
         self.said: list[str] = []
-        self.batches = Batches(self.model, data.train, in_sizes=True)
+        self.batches = Batches(self.model, data.train, fixed_sizes=True)
         self.updates = make_updates(self.model, self.said, recorder)
 
     def make(self, order: Sequence[Sequence[int]] = ORDER) -> list[Tensor]:
@@ -96,10 +97,10 @@ class Run:
         return [self.updates.update(*self.batches.make(batch), step) for step, batch in enumerate(order, 1)]
 
 
-def make_updates(model: Model, said: list[str], recorder: Recorder | None) -> Updates:
+def make_updates(model: Model, said: list[str], recorder: Recorder | None) -> GraphedStep:
     model.network.train()
     config = model.config.training
-    return Updates(model.network, Optimiser(model.network.parameters(), config), config, said.append, recorder)
+    return GraphedStep(model.network, Optimiser(model.network.parameters(), config), config, said.append, recorder)
 
 
 def assert_same(one: Run, two: Run, results: list[Tensor], others: list[Tensor]) -> None:
@@ -116,7 +117,7 @@ def test_recorded_updates_equal_those_made_one_by_one(start: Start, tiny: Callab
     assert_same(plain, recording, wanted, found)
     shapes = {tuple(recording.batches.make(batch)[0].mask.shape) for batch in ORDER}
     assert len(shapes) >= 3
-    assert recorder.n_recorded == recording.updates.n_recordings > 0
+    assert recorder.n_recorded == recording.updates.n_graphs > 0
     assert recorder.n_replayed > recorder.n_recorded
     assert not recording.said
     assert recording.updates.seconds_recording > 0
@@ -162,7 +163,7 @@ def test_recording_that_fails_is_said_once_and_loses_nothing(start: Start, tiny:
     assert "could not be recorded" in said
     assert "(operation not permitted when stream is capturing)" in said
     assert recorder.n_tries == 1
-    assert not broken.updates.n_recordings
+    assert not broken.updates.n_graphs
 
 
 def test_recordings_are_given_up_where_memory_is_short(
@@ -173,14 +174,14 @@ def test_recordings_are_given_up_where_memory_is_short(
     make = short.updates._make
 
     def make_where_there_is_room(inputs: ModelInputs, labels: Labels) -> Tensor:
-        if short.updates.n_recordings and not recorder.replays:
+        if short.updates.n_graphs and not recorder.replays:
             raise torch.OutOfMemoryError
         return make(inputs, labels)
 
     monkeypatch.setattr(short.updates, "_make", make_where_there_is_room)
     assert_same(plain, short, plain.make(), short.make())
     assert recorder.n_recorded == recorder.n_released == 1
-    assert not short.updates.n_recordings
+    assert not short.updates.n_graphs
     (said,) = short.said
     assert "training.max_cells" in said
 
@@ -201,7 +202,7 @@ def test_memory_that_is_short_without_recordings_is_an_error(
 def test_no_more_than_so_many_shapes_are_recorded(
     start: Start, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "MAX_RECORDINGS", 1)
+    monkeypatch.setattr(graphed_step, "MAX_GRAPHS", 1)
     recorder = Pretended()
     plain, recording = Run(start, tiny(), None), Run(start, tiny(), recorder)
     assert_same(plain, recording, plain.make(), recording.make())
@@ -214,7 +215,7 @@ def test_what_the_cpu_must_read_is_not_recorded(start: Start, tiny: Callable[...
     run = Run(start, tiny(), recorder)
     example = run.batches._examples[0]
     words = ("x" * 100, *example.sentence.words[1:])
-    run.batches = Batches(run.model, [Example(type(example.sentence)(words), example.gold)], in_sizes=True)
+    run.batches = Batches(run.model, [Example(type(example.sentence)(words), example.gold)], fixed_sizes=True)
     run.make([[0]] * 3)
     assert not recorder.n_recorded
 
@@ -224,7 +225,7 @@ def test_features_that_are_learned_are_not_recorded(start: Start, tiny: Callable
     inputs, labels = run.batches.make([0])
     for requires_grad in (False, True):
         vectors = torch.zeros(1, inputs.mask.shape[1], 3, requires_grad=requires_grad)
-        parts = recorded._take_apart(replace(inputs, vectors=vectors), labels)
+        parts = graphed_step._to_tensors(replace(inputs, vectors=vectors), labels)
         assert (parts is None) == requires_grad
 
 

@@ -1,7 +1,7 @@
 """Recorded updates on a GPU, against updates made one operation after the other.
 
-Run with `PYTHONPATH=src python -m pytest --noconftest -v tests/training/test_recorded_gpu.py`; the first run takes a
-minute or two, most of it for compiling.
+Run with `PYTHONPATH=src python -m pytest --noconftest -v tests/training/test_graphed_step_gpu.py`. The first
+run takes a minute or two, most of it for compiling.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from torch import Tensor
 
 from relatum.config import load_config
 from relatum.encoders.words import WordVectors
-from relatum.layers.characters import CharacterLSTM, PaddedSpelling, Spelling
+from relatum.layers.characters import CharacterBatch, CharacterLSTM, PaddedCharacterBatch
 from relatum.models.build import build_model
 from relatum.models.vocabulary import find_characters
+from relatum.runtime.cuda_graphs import GraphRecorder, make_recorder
 from relatum.schema import RelationType, Schema
 from relatum.training.batches import Batches
 from relatum.training.checkpoints import read_checkpoint, save_checkpoint
 from relatum.training.features import read_ahead, with_memory
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.history import Progress
 from relatum.training.optimisation import Optimiser
-from relatum.training.recorded import GraphRecorder, Updates, make_recorder
 from relatum.training.sampler import Sampler
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
@@ -90,7 +91,7 @@ class Run:
         self.batches = Batches(self.model, self.examples)
         self.sampler = Sampler([len(example.sentence) for example in self.examples], self.config)
         recorder = make_recorder(device) if recorded else None
-        self.updates = Updates(self.network, self.optimiser, self.config, self.said.append, recorder)
+        self.updates = GraphedStep(self.network, self.optimiser, self.config, self.said.append, recorder)
 
     def make(self, first: int = 1, last: int = N_STEPS) -> Tensor:
         """The losses and norms of updates, (steps, 2)."""
@@ -121,7 +122,7 @@ def test_recorded_run_equals_one_that_is_not(precision: str) -> None:
         results.append(run.make())
         states.append(torch.cuda.get_rng_state())
     assert not recorded.said
-    assert recorded.updates.n_recordings >= 3
+    assert recorded.updates.n_graphs >= 3
     assert torch.equal(states[0], states[1])
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=0)
     assert_same_weights(plain, recorded)
@@ -134,7 +135,7 @@ def test_recorded_run_with_an_average_equals_one_that_is_not() -> None:
         torch.manual_seed(5)
         results.append(run.make())
     assert not recorded.said
-    assert recorded.updates.n_recordings >= 3
+    assert recorded.updates.n_graphs >= 3
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=0)
     assert_same_weights(plain, recorded)
     for one, two in zip(plain.optimiser.parameters, recorded.optimiser.parameters, strict=True):
@@ -154,27 +155,27 @@ def test_resumed_run_equals_one_that_was_not_stopped(tmp_path: Path) -> None:
     progress = Progress(step=15)
     state = capture(whole.network, whole.optimiser, whole.sampler, progress, fixed_hash(whole.network))
     path = save_checkpoint(tmp_path, state)
-    assert whole.updates.n_recordings  # the other run begins without any
+    assert whole.updates.n_graphs  # the other run begins without any
     end = whole.make(16, 30)
     resumed = Run(True, seed=8)
     _, place = restore(read_checkpoint(path), resumed.network, resumed.optimiser, pytest.fail)
     resumed.sampler.go_to(**place)
     torch.testing.assert_close(resumed.make(16, 30), end, rtol=1e-4, atol=0)
     assert_same_weights(whole, resumed)
-    assert resumed.updates.n_recordings
+    assert resumed.updates.n_graphs
 
 
 def test_dropout_differs_from_replay_to_replay() -> None:
     run = Run(True, "training.learning_rate=1e-30")
     losses = run.repeat([0, 1], 8)[:, 0].tolist()
-    assert run.updates.n_recordings == 1
+    assert run.updates.n_graphs == 1
     assert len(set(losses)) == 8
 
 
 def test_replays_without_dropout_learn() -> None:
     run = Run(True, "model.dropout=0", "training.warmup_steps=0")
     losses = run.repeat([0, 1], 12)[:, 0].tolist()
-    assert run.updates.n_recordings == 1
+    assert run.updates.n_graphs == 1
     assert all(later < earlier for earlier, later in pairwise(losses))
 
 
@@ -201,7 +202,7 @@ def test_replay_reads_the_new_batch_and_not_the_recorded_one() -> None:
     batches = [run.batches.make([index]) for index in (same[0], same[0], same[0], same[1])]
     found = torch.stack([run.updates.update(*batch, 1) for batch in batches])
     wanted = torch.stack([plain.updates.update(*batch, 1) for batch in batches])
-    assert run.updates.n_recordings >= 1
+    assert run.updates.n_graphs >= 1
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=0)
     assert not torch.isclose(found[2, 0], found[3, 0], rtol=1e-3)
 
@@ -211,7 +212,7 @@ def test_other_networks_are_recorded_as_well(table: str) -> None:
     plain, recorded = (Run(one, table, "model.dropout=0") for one in (False, True))
     found = recorded.repeat([0, 1], 4)
     assert not recorded.said
-    assert recorded.updates.n_recordings == 1
+    assert recorded.updates.n_graphs == 1
     torch.testing.assert_close(found, plain.repeat([0, 1], 4), rtol=1e-3, atol=0)
 
 
@@ -225,16 +226,16 @@ def test_words_with_padding_are_read_as_those_without() -> None:
     reader = run.network.embedder.characters
     assert reader is not None
     inputs, _ = run.batches.make([0, 1, 2])
-    spelling = inputs.spelling
-    assert isinstance(spelling, PaddedSpelling)
+    spelling = inputs.characters
+    assert isinstance(spelling, PaddedCharacterBatch)
     words = spelling.lengths > 0
     places = torch.zeros_like(spelling.lengths)
     places[words] = torch.arange(1, int(words.sum()) + 1, device=places.device)
     there = spelling.characters.permute(1, 2, 0)[words].cpu()
-    packed = Spelling.pack(there[there > 0], spelling.lengths[words].cpu(), places.cpu())
+    packed = CharacterBatch.pack(there[there > 0], spelling.lengths[words].cpu(), places.cpu())
     weights = torch.randn(*places.shape, reader.width, generator=torch.Generator().manual_seed(0))
 
-    def read(by: CharacterLSTM, form: Spelling | PaddedSpelling) -> list[Tensor]:
+    def read(by: CharacterLSTM, form: CharacterBatch | PaddedCharacterBatch) -> list[Tensor]:
         vectors = by(form)
         grads = torch.autograd.grad((vectors * weights.to(vectors)).sum(), list(by.parameters()))
         return [one.detach().double().cpu() for one in (vectors, *grads)]
@@ -270,5 +271,5 @@ def test_recording_that_waits_for_the_device_fails_and_training_goes_on(monkeypa
         results.append(run.make())
     (said,) = broken.said
     assert "could not be recorded" in said
-    assert not broken.updates.n_recordings
+    assert not broken.updates.n_graphs
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=0)

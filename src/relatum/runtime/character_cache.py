@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 from sys import getsizeof
 from threading import Lock
 from weakref import WeakSet
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from relatum.kernels.network.cpu import states_of
+from relatum.models.collate import send
+from relatum.models.inputs import Vectors
+from relatum.models.model import Model
+from relatum.runtime.packing import states_of
 
 LIMIT = 50_000
 """The most words that are kept."""
@@ -23,7 +28,7 @@ Read = Callable[[Sequence[str], Tensor, int], None]
 """Writes the vectors of words into the rows of a table, from a given row on."""
 
 
-class KnownWords:
+class CharacterVectorCache:
     """A cache of the vectors that a network computes for single words, valid until its weights change.
 
     The vectors are rows of one tensor on the device of the weights; row 0 is zero and belongs to the empty word. If the
@@ -48,11 +53,31 @@ class KnownWords:
         """Take a new lock in a forked child, where the thread that held the old one does not exist."""
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[KnownWords], tuple[int, int]]:
-        return KnownWords, (self._limit, self._max_bytes)  # a copy is of another network, and a lock cannot be copied
+    def __reduce__(self) -> tuple[type[CharacterVectorCache], tuple[int, int]]:
+        # A copy is of another network, and a lock cannot be copied.
+        return CharacterVectorCache, (self._limit, self._max_bytes)
 
     def __len__(self) -> int:
         return max(0, len(self._rows) - 1)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._vectors = None
+
+    def vectors(self, sentences: Sequence[Sequence[str]], model: Model, read: Read) -> Vectors | None:
+        """Return the vectors of the words of sentences, on the model's device; None if it reads no characters.
+
+        `read` writes the vectors of words that are not in the cache.
+        """
+        reader = model.network.embedder.characters
+        if reader is None:
+            return None
+        words = list(chain.from_iterable(sentences))
+        table, rows = self.find(words, reader.weights, reader.width, read)
+        mask = np.arange(max(map(len, sentences))) < np.array([[len(sentence)] for sentence in sentences])
+        padded = np.zeros(mask.shape, dtype=np.int64)
+        padded[mask] = rows
+        return Vectors(table, send(torch.from_numpy(padded), model.device))
 
     def find(self, words: Sequence[str], weights: Sequence[Tensor], width: int, read: Read) -> tuple[Tensor, list[int]]:
         """Return vectors (rows, width) and the row of each word.
@@ -96,7 +121,7 @@ class KnownWords:
         return table
 
 
-_in_use: WeakSet[KnownWords] = WeakSet()
+_in_use: WeakSet[CharacterVectorCache] = WeakSet()
 
 
 def _unlock_all() -> None:

@@ -20,12 +20,12 @@ from relatum.models.losses import joint_loss
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.outputs import Outputs
 from relatum.training.batches import Batches
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.optimisation import Optimiser
 from relatum.training.processes import Processes
-from relatum.training.recorded import Updates
 
 
-class BatchUpdates:
+class MicroBatchStep:
     """The update of each batch; if memory runs out, it halves the size of the parts of a batch and tries again."""
 
     def __init__(
@@ -35,13 +35,13 @@ class BatchUpdates:
         config: TrainingConfig,
         batches: Batches,
         lengths: Sequence[int],
-        updates: Updates,
+        step: GraphedStep,
         processes: Processes,
         say: Callable[[str], None],
     ) -> None:
         self._network, self._optimiser, self._config = network, optimiser, config
         self._batches, self._lengths = batches, lengths
-        self._updates, self._processes, self._say = updates, processes, say
+        self._step, self._processes, self._say = step, processes, say
         self.part_cells = config.part_cells
 
     def update(self, batch: list[int], step: int) -> Tensor:
@@ -49,13 +49,13 @@ class BatchUpdates:
         share = self._processes.share(batch)
         if self._processes.n == 1 and len(self._divide(share)) == 1:
             try:
-                return self._updates.update(*self._batches.make(share), step)
+                return self._step.update(*self._batches.make(share), step)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
             # Not in the handler: the error holds on to all that the update had made.
             self._make_room([share])
-        return self._updates.otherwise(lambda: self._add_up(batch, share), step)
+        return self._step.run_eager(lambda: self._add_up(batch, share), step)
 
     def _add_up(self, batch: list[int], share: list[int]) -> Tensor:
         # As long as no other process waits, an update can be begun again.
@@ -97,20 +97,20 @@ class BatchUpdates:
         self._optimiser.adam.zero_grad(set_to_none=True)
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()
-        if self._updates.give_up_recordings():
+        if self._step.drop_graphs():
             return
         sizes = [[self._lengths[index] for index in part] for part in parts]
         n_cells = max((_count_cells(lengths) for lengths in sizes if len(lengths) > 1), default=None)
         if n_cells is None:
             longest = max(max(lengths) for lengths in sizes)
             raise RelatumError(
-                f"the device has not the memory for one sentence of {longest} words; lower training.max_cells, so that "
-                "long sentences are cut into windows, or model.width, table.width or model.n_layers, or set "
+                f"out of memory: a sentence of {longest} words does not fit on the device; lower training.max_cells, "
+                "so that long sentences are cut into windows, or model.width, table.width or model.n_layers, or set "
                 'training.precision = "bf16" on a GPU'
             )
         self.part_cells = n_cells // 2
         self._say(
-            f"the device has not the memory for {n_cells:,} table cells at once; from now on larger batches are "
+            f"out of memory: {n_cells:,} table cells do not fit on the device at once. From now on larger batches are "
             f"computed in parts of at most {self.part_cells:,} cells, whose gradients are added up, so that each "
             f"update stays what it was (--set training.part_cells={self.part_cells} does so from the start)"
         )

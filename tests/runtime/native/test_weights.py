@@ -1,4 +1,4 @@
-"""Parts of the network in compiled code: as exact as in plain torch, and never of weights that are no more."""
+"""The network in compiled code: as exact as in plain torch, and never of weights that are no more."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from relatum.kernels.backend import use_backend
 from relatum.kernels.compile import can_load, load
 from relatum.kernels.md_gru import CellSpec
 from relatum.kernels.network import cpu, pairing, whole
-from relatum.kernels.network.cpu import SOURCE, Packing, is_available
-from relatum.kernels.network.sequence import PackedSequenceLayer
+from relatum.kernels.network.cpu import SOURCE, TABLE_DTYPES, Words, is_available
 from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
-from relatum.layers.characters import CharacterLSTM, Spelling
+from relatum.layers.characters import CharacterBatch, CharacterLSTM
 from relatum.layers.md_rnn import MDRNN
 from relatum.layers.pairing import Pairing
-from relatum.models.compiled import find_compiled
+from relatum.layers.table_cnn import TableCNN
 from relatum.models.embedder import TextEmbedder, WordTable
 from relatum.models.inputs import ModelInputs, Vectors
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.network import TableSequenceNetwork
-from relatum.models.outputs import Outputs
+from relatum.models.outputs import LayerState, Outputs
+from relatum.runtime.native.weights import _pack_pairing, _pack_sequence, pack_characters, pack_network
+from relatum.runtime.packing import Packing
 
 # The matrix unit in plain loops.
 EMULATED = replace(SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"))
@@ -55,19 +56,43 @@ def cells(mask: Tensor) -> Tensor:
     return mask.unsqueeze(2) & mask.unsqueeze(1)
 
 
-def three_ways(module: nn.Module, *arguments: Any) -> tuple[Any, Any, Any]:
-    """What compiled code says, what plain torch says in the same precision, and what it says in double precision."""
+def two_ways(module: nn.Module, *arguments: Any) -> tuple[Any, Any]:
+    """What plain torch says in the precision of the module, and what it says in double precision."""
 
     def wide(value: Any) -> Any:
         return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
 
     module.eval()
     with torch.no_grad():
-        found = module(*arguments)
-        with use_backend("wavefront"):
-            plain = module(*arguments)
-            exact = deepcopy(module).double()(*map(wide, arguments))
-    return found, plain, exact
+        return module(*arguments), deepcopy(module).double()(*map(wide, arguments))
+
+
+def read_sequence(
+    layer: SequenceLayer, sequence: Tensor, table: Tensor, mask: Tensor, splits: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The next sequence and the attention, (batch, heads, words, words), by compiled code."""
+    packed, words = _pack_sequence(layer), Words.of(mask.sum(1).tolist())
+    result = words.make(sequence.shape)
+    attention = words.make((len(words.lengths), packed.n_heads, words.n_words, words.n_words))
+    job = packed.weights_job(TABLE_DTYPES.index(table.dtype), splits)
+    job.sequence, job.table = sequence.data_ptr(), table.data_ptr()
+    job.result, job.attention = result.data_ptr(), attention.data_ptr()
+    job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
+    job.n_threads = torch.get_num_threads()
+    cpu.call("relatum_sequence", job)
+    return result, attention
+
+
+def read_pairs(module: Pairing, sequence: Tensor, maps: Tensor, mask: Tensor) -> Tensor:
+    """The table of pairs by compiled code."""
+    packed, words = _pack_pairing(module), Words.of(mask.sum(1).tolist())
+    table = words.make(words.shape(2, packed.table_width), packed.dtype)
+    job = packed.weights_job()
+    job.sequence, job.maps, job.table = sequence.data_ptr(), maps.data_ptr(), table.data_ptr()
+    job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
+    job.n_threads = torch.get_num_threads()
+    cpu.call("relatum_pairing", job)
+    return table
 
 
 def assert_as_exact(found: Tensor, plain: Tensor, exact: Tensor, where: Tensor) -> None:
@@ -91,8 +116,8 @@ def test_sequence_layer_is_as_exact_as_plain_torch(
     layer, mask, n = make_layer(width, table_width, n_heads, activate=n_heads == 8), make_mask(lengths), max(lengths)
     table = torch.randn(len(lengths), n, n, table_width).masked_fill(~cells(mask).unsqueeze(-1), torch.nan).to(dtype)
     sequence = torch.randn(len(lengths), n, width)
-    found, _, _ = three_ways(layer, sequence, table, mask)
-    _, plain, exact = three_ways(layer, sequence, table.nan_to_num(), mask)
+    found = read_sequence(layer.eval(), sequence, table, mask)
+    plain, exact = two_ways(layer, sequence, table.nan_to_num(), mask)
     assert_as_exact(found[0], plain[0], exact[0], mask)
     attention = [one[1].movedim(1, -1) for one in (found, plain, exact)]
     if n > 1:
@@ -113,12 +138,12 @@ def test_sequence_layer_of_split_products_is_nearly_as_exact(
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    emulated, plain_job = cpu.library(EMULATED), PackedSequenceLayer.weights_job
+    emulated = cpu.library(EMULATED)
     monkeypatch.setattr(cpu, "library", lambda *_: emulated)
-    monkeypatch.setattr(PackedSequenceLayer, "weights_job", lambda self, kind: plain_job(self, kind, splits=True))
     layer, mask, n = make_layer(width, table_width, n_heads), make_mask(lengths), max(lengths)
     table, sequence = torch.randn(len(lengths), n, n, table_width).to(dtype), torch.randn(len(lengths), n, width)
-    found, _, exact = three_ways(layer, sequence, table, mask)
+    found = read_sequence(layer.eval(), sequence, table, mask, splits=True)
+    _, exact = two_ways(layer, sequence, table, mask)
     error = (found[0].double() - exact[0])[mask].abs().max() / exact[0][mask].abs().max()
     assert 1e-7 < error < 3e-5
     assert not found[0][~mask].any()
@@ -130,9 +155,9 @@ def test_pairing_is_as_exact_as_plain_torch(
     width: int, table_width: int, n_maps: int, _: int, lengths: list[int]
 ) -> None:
     module, mask, n = Pairing(width, table_width, n_maps, "two-step"), make_mask(lengths), max(lengths)
-    found, plain, exact = three_ways(
-        module, torch.randn(len(lengths), n, width), torch.rand(len(lengths), n, n, n_maps), mask
-    )
+    sequence, maps = torch.randn(len(lengths), n, width), torch.rand(len(lengths), n, n, n_maps)
+    found = read_pairs(module, sequence, maps, mask)
+    plain, exact = two_ways(module, sequence, maps)
     assert_as_exact(found, plain, exact, cells(mask))
     assert not found[~cells(mask)].any()
 
@@ -155,7 +180,8 @@ def test_pairing_in_bfloat16_is_as_exact_as_plain_torch(
             monkeypatch.setattr(part, "library", lambda: library)
     module, mask, n = Pairing(width, table_width, n_maps, "two-step").bfloat16(), make_mask(lengths), max(lengths)
     sequence, maps = torch.randn(len(lengths), n, width), torch.rand(len(lengths), n, n, n_maps).bfloat16()
-    found, plain, exact = three_ways(module, sequence, maps, mask)
+    found = read_pairs(module, sequence, maps, mask)
+    plain, exact = two_ways(module, sequence, maps)
     where = cells(mask)
     assert found.dtype == torch.bfloat16
     ours, others = ((one.double() - exact)[where].square().mean().sqrt() for one in (found, plain))
@@ -167,31 +193,16 @@ def test_pairing_in_bfloat16_is_as_exact_as_plain_torch(
 def test_characters_are_read_as_exactly_as_in_plain_torch(width: int, lengths: list[int]) -> None:
     module = CharacterLSTM(20, width, 0.5).eval()
     numbers = torch.randint(1, 20, (sum(lengths),))
-    spelling = Spelling.pack(numbers, torch.tensor(lengths), torch.arange(1, len(lengths) + 1).unsqueeze(0))
+    spelling = CharacterBatch.pack(numbers, torch.tensor(lengths), torch.arange(1, len(lengths) + 1).unsqueeze(0))
     with torch.no_grad():
-        packed = module.packed()
-        assert packed is not None
-        found = packed.read(numbers.numpy(), np.array(lengths)).unsqueeze(0)
+        found = pack_characters(module).read(numbers.numpy(), np.array(lengths)).unsqueeze(0)
         plain, exact = module(spelling), deepcopy(module).double()(spelling)
     assert_as_exact(found, plain, exact, torch.ones(1, len(lengths), dtype=torch.bool))
 
 
-def test_characters_are_packed_only_where_nothing_is_learned() -> None:
-    module = CharacterLSTM(20, 6, 0.5).eval()
-    assert module.packed() is None
-    with torch.no_grad():
-        assert module.packed() is not None
-        with use_backend("wavefront"):
-            assert module.packed() is None
-        assert module.train().packed() is None
-        assert module.eval().double().packed() is None
-
-
 @pytest.mark.parametrize("number", [20, -1])
 def test_character_that_there_is_not_is_refused(number: int) -> None:
-    with torch.no_grad():
-        packed = CharacterLSTM(20, 6, 0).eval().packed()
-    assert packed is not None
+    packed = pack_characters(CharacterLSTM(20, 6, 0).requires_grad_(False))
     with pytest.raises(
         RelatumError, match="relatum_characters was given what does not fit, or the number of something"
     ):
@@ -199,9 +210,7 @@ def test_character_that_there_is_not_is_refused(number: int) -> None:
 
 
 def test_characters_are_written_where_there_is_room() -> None:
-    with torch.no_grad():
-        packed = CharacterLSTM(20, 6, 0).eval().packed()
-    assert packed is not None
+    packed = pack_characters(CharacterLSTM(20, 6, 0).requires_grad_(False))
     spelt, lengths = np.array([3, 4, 5]), np.array([1, 2])
     table = torch.zeros(5, 6)
     packed.read(spelt, lengths, table, 2)
@@ -250,16 +259,25 @@ def assert_same(found: Outputs, wanted: Outputs, mask: Tensor, tolerance: float 
         close(one.attention.movedim(1, -1), two.attention.movedim(1, -1), cells(mask))
 
 
-def both(network: TableSequenceNetwork, inputs: ModelInputs) -> tuple[Outputs, Outputs]:
+def parts_of(network: TableSequenceNetwork, inputs: ModelInputs) -> list[Vectors]:
+    return network.embedder.join(inputs.character_vectors, inputs.words, inputs.vectors)
+
+
+def read_compiled(network: TableSequenceNetwork, inputs: ModelInputs, keep: bool = True) -> Outputs:
+    """The outputs of a network by compiled code."""
     with torch.inference_mode():
-        found = network(inputs)
-        with use_backend("wavefront"):
-            return found, network(inputs)
+        packed, refusal = pack_network(network)
+        assert packed is not None, refusal
+        assert inputs.attention_maps is not None
+        scores = packed.read(parts_of(network, inputs), inputs.attention_maps, inputs.mask.sum(1).tolist(), keep)
+        return Outputs(scores.of_words, scores.of_cells, tuple(LayerState(*state) for state in scores.states))
 
 
-def is_compiled(network: TableSequenceNetwork, inputs: ModelInputs) -> bool:
-    with torch.no_grad():
-        return find_compiled(network, inputs) is not None
+def both(network: TableSequenceNetwork, inputs: ModelInputs) -> tuple[Outputs, Outputs]:
+    """The outputs of a network by compiled code, and by plain torch."""
+    found = read_compiled(network, inputs)
+    with torch.inference_mode(), use_backend("wavefront"):
+        return found, network(inputs)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
@@ -270,7 +288,6 @@ def is_compiled(network: TableSequenceNetwork, inputs: ModelInputs) -> bool:
 )
 def test_all_layers_at_once_are_the_layers_one_by_one(lengths: list[int], settings: dict[str, Any]) -> None:
     network, inputs = make_network(**settings), make_inputs(lengths)
-    assert is_compiled(network, inputs)
     assert_same(*both(network, inputs), inputs.mask)
 
 
@@ -278,10 +295,11 @@ def test_all_layers_at_once_are_the_layers_one_by_one(lengths: list[int], settin
 @pytest.mark.parametrize("settings", [{}, {"n_rounds": 3, "n_layers": 1}, {"n_layers": 1}], ids=str)
 def test_layers_that_are_not_kept_change_no_score(lengths: list[int], settings: dict[str, Any]) -> None:
     network, inputs = make_network(**settings), make_inputs(lengths)
-    with torch.inference_mode():
-        kept, found = network(inputs), network(inputs, keep=False)
+    kept, found = read_compiled(network, inputs), read_compiled(network, inputs, keep=False)
     assert kept.layers
     assert not found.layers
+    assert found.relation_logits is not None
+    assert kept.relation_logits is not None
     assert torch.equal(found.entity_logits, kept.entity_logits)
     assert torch.equal(found.relation_logits, kept.relation_logits)
     assert not found.entity_logits[~inputs.mask].any()
@@ -298,14 +316,12 @@ def test_entities_on_the_diagonal_are_those_of_plain_torch(lengths: list[int]) -
             assert layer.pairing is not None
             assert layer.table_encoder is not None
             layer.pairing.to(dtype), layer.table_encoder.to(dtype)
-        assert is_compiled(network, inputs)
         assert_same(*both(network, inputs), inputs.mask, tolerance)
 
 
 def test_network_without_a_relation_scorer_scores_words() -> None:
     network, inputs = make_network(), make_inputs([7, 3])
     network.relation_scorer = None
-    assert is_compiled(network, inputs)
     found, plain = both(network, inputs)
     assert found.relation_logits is None
     torch.testing.assert_close(found.entity_logits[inputs.mask], plain.entity_logits[inputs.mask], rtol=0, atol=1e-5)
@@ -317,8 +333,7 @@ def test_all_that_is_known_of_words_is_read() -> None:
     network.embedder = TextEmbedder(characters, words, 11, 24, 0.5).eval()
     numbers = torch.randint(0, 9, (2, 7))
     for spelt in (Vectors(torch.randn(2, 7, 6)), Vectors(torch.randn(30, 6), torch.randint(0, 30, (2, 7)))):
-        inputs = replace(inputs, spelt=spelt, words=numbers)
-        assert is_compiled(network, inputs)
+        inputs = replace(inputs, character_vectors=spelt, words=numbers)
         assert_same(*both(network, inputs), inputs.mask)
 
 
@@ -327,40 +342,23 @@ def test_row_that_there_is_not_is_refused(row: int) -> None:
     network, inputs = make_network(), make_inputs([2])
     network.embedder = TextEmbedder(CharacterLSTM(20, 6, 0.5), None, 11, 24, 0.5).eval()
     rows = torch.tensor([[0, row]])
-    with torch.inference_mode(), pytest.raises(RelatumError, match="or the number of something that there is not"):
-        network(replace(inputs, spelt=Vectors(torch.randn(30, 6), rows)))
+    with pytest.raises(RelatumError, match="or the number of something that there is not"):
+        read_compiled(network, replace(inputs, character_vectors=Vectors(torch.randn(30, 6), rows)))
 
 
 def test_parts_of_another_width_are_refused() -> None:
     network, inputs = make_network(), make_inputs([2])
-    with torch.inference_mode(), pytest.raises(RelatumError, match="relatum_network was given what does not fit"):
-        network(replace(inputs, vectors=torch.randn(1, 2, 12)))
-
-
-@pytest.mark.parametrize("backend", ["cpu", "wavefront"])
-def test_features_that_come_late_are_there_when_they_are_read(backend: str) -> None:
-    network, inputs = make_network(), make_inputs([5, 2])
-    real = inputs.vectors, inputs.attention_maps
-    vectors, maps = (torch.full_like(one, torch.nan) for one in real if one is not None)
-
-    def encode() -> None:
-        for to, one in zip((vectors, maps), real, strict=True):
-            assert one is not None
-            to.copy_(one)
-
-    with torch.inference_mode(), use_backend(backend):
-        wanted = network(inputs)
-        found = network(replace(inputs, vectors=vectors, attention_maps=maps, encode=encode))
-    assert_same(found, wanted, inputs.mask, tolerance=0)
+    with pytest.raises(RelatumError, match="relatum_network was given what does not fit"):
+        read_compiled(network, replace(inputs, vectors=torch.randn(1, 2, 12)))
 
 
 def test_prepared_scores_keep_all_that_they_are_written_to() -> None:
     network, inputs = make_network(), make_inputs([5, 2])
     with torch.no_grad():
-        packed = find_compiled(network, inputs)
+        packed, _ = pack_network(network)
         assert packed is not None
         assert inputs.attention_maps is not None
-        prepared = packed.prepare(network.embedder.parts(inputs), inputs.attention_maps, inputs.mask, keep=True)
+        prepared = packed.prepare(parts_of(network, inputs), inputs.attention_maps, [5, 2], keep=True)
     written = weakref.WeakSet([prepared.scores.of_words, *prepared.scores.states[0]])
     run = prepared.run
     del prepared
@@ -376,8 +374,7 @@ def test_number_of_threads_changes_nothing() -> None:
     try:
         for n_threads in (1, 2, 3, 8):
             torch.set_num_threads(n_threads)
-            with torch.inference_mode():
-                found.append(network(inputs))
+            found.append(read_compiled(network, inputs))
     finally:
         torch.set_num_threads(before)
     for one in found[1:]:
@@ -396,7 +393,6 @@ def test_layers_in_bfloat16_are_nearly_those_of_plain_torch(emulated: bool, monk
         assert layer.pairing is not None
         assert layer.table_encoder is not None
         layer.pairing.bfloat16(), layer.table_encoder.bfloat16()
-    assert is_compiled(network, inputs)
     found, plain = both(network, inputs)
     assert found.layers[0].table is not None
     assert found.layers[0].table.dtype == torch.bfloat16
@@ -462,28 +458,47 @@ def test_packing_is_made_once() -> None:
         assert [packing.find(unseen, make) for _ in range(2)] == [2, 3]
 
 
-def test_gradients_training_and_other_forms_are_plain_torch() -> None:
-    network, inputs = make_network(), make_inputs([4])
-    assert find_compiled(network, inputs) is None, "gradients are wanted"
-    network.train()
-    assert not is_compiled(network, inputs)
-    network.eval()
-    assert not is_compiled(network, replace(inputs, attention_maps=None))
-    for name in ("wavefront", "reference", "triton"):
-        with use_backend(name):
-            assert not is_compiled(network, inputs)
-    dotted = SelfAttention(DotProductScores(24, 8), 24, 8, True)
-    assert SequenceLayer(dotted, 24, 30, 0).packed() is None
-    assert Pairing(24, 16, 5, "one-step").packed() is None
-    assert make_layer(24, 16, 8).double().packed() is None
-    before = MDRNN(16, 16, ("nw", "se"), CellSpec(reset="before"))
-    first = network.layers[0]
-    assert isinstance(first, TableSequenceLayer)
-    first.table_encoder = before.eval()
-    assert not is_compiled(network, inputs)
-    assert_same(*both(network, inputs), inputs.mask)
-    with use_backend("cpu"), torch.no_grad(), pytest.raises(ConfigError, match="no kernel for this form of cell"):
-        network(inputs)
+def refusal(network: TableSequenceNetwork) -> str:
+    packed, reason = pack_network(network)
+    assert packed is None
+    assert reason is not None
+    return reason
+
+
+def first_layer(network: TableSequenceNetwork) -> TableSequenceLayer:
+    layer = network.layers[0]
+    assert isinstance(layer, TableSequenceLayer)
+    return layer
+
+
+def test_networks_that_compiled_code_does_not_have_are_refused_with_the_reason() -> None:
+    network = make_network()
+    layer = first_layer(network)
+    layer.sequence_encoder = SequenceLayer(SelfAttention(DotProductScores(24, 8), 24, 8, True), 24, 30, 0)
+    assert refusal(network) == "the sequence encoder reads no table"
+    layer.sequence_encoder = None
+    assert refusal(network) == "a layer has no MD-RNN, or no sequence encoder"
+    network = make_network()
+    first_layer(network).pairing = Pairing(24, 16, 5, "one-step")
+    assert refusal(network) == "words are paired in one step"
+    assert refusal(make_network().double()) == "tables are in torch.float64 on cpu"
+    network = make_network()
+    first_layer(network).table_encoder = TableCNN(16, 16, 3, reads_below=False)
+    assert refusal(network) == "a layer has no MD-RNN, or no sequence encoder"
+    assert refusal(make_network(reset="before")) == "compiled code has no such cell of the MD-RNN"
+    network = make_network()
+    layer = first_layer(network)
+    assert layer.pairing is not None
+    layer.pairing.bfloat16()
+    assert refusal(network) == "the parts of a layer are in different precisions"
+    assert layer.table_encoder is not None
+    layer.table_encoder.bfloat16()
+    assert refusal(network) == "the layers are in different precisions"
+    network = make_network()
+    network.entity_scorer.double()
+    assert refusal(network) == "weights are in torch.float64 on cpu"
+    with use_backend("cpu"), pytest.raises(ConfigError, match="no kernel for this form of cell"):
+        pack_network(make_network(reset="before"))
 
 
 @pytest.fixture
@@ -499,10 +514,9 @@ def fresh_answers() -> Iterator[None]:
 def test_compiler_that_fails_is_a_warning(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("CXX", "false")
     monkeypatch.setenv("RELATUM_CACHE", "/nonexistent/relatum")
-    network, inputs = make_network(), make_inputs([4])
     with caplog.at_level(logging.WARNING):
         assert not is_available()
-        assert not is_compiled(network, inputs)
+        assert not is_available()
     assert caplog.text.count("the network is computed in plain torch, which is slower") == 1
 
 

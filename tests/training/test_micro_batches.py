@@ -15,20 +15,21 @@ from relatum.config import Config
 from relatum.errors import RelatumError
 from relatum.models.inputs import ModelInputs
 from relatum.models.network import TableSequenceNetwork
+from relatum.runtime.cuda_graphs import Recorder
 from relatum.training.batches import Batches, cut_long
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.loop import TrainingStopped, train
+from relatum.training.micro_batches import MicroBatchStep
 from relatum.training.optimisation import Optimiser
-from relatum.training.parts import BatchUpdates
 from relatum.training.processes import Processes
-from relatum.training.recorded import Recorder, Updates
 from relatum.training.setup import learned_parts, make_model
 from relatum.training.stopping import Stopping
 
 from .conftest import Silent
-from .test_recorded import Pretended
+from .test_graphed_step import Pretended
 
 CPU = torch.device("cpu")
 Start = Callable[[Config], tuple[TrainingData, RunRecord]]
@@ -78,8 +79,8 @@ class Run:
         self.learned, groups = learned_parts(self.model)
         self.optimiser = Optimiser(self.network.parameters(), config.training, groups)
         batches = Batches(self.model, examples)
-        updates = Updates(self.network, self.optimiser, config.training, self.said.append, recorder)
-        self.updates = BatchUpdates(
+        updates = GraphedStep(self.network, self.optimiser, config.training, self.said.append, recorder)
+        self.updates = MicroBatchStep(
             self.network,
             self.optimiser,
             config.training,
@@ -160,7 +161,7 @@ def test_memory_that_runs_out_halves_the_parts(start: Start, tiny: Tiny, monkeyp
     torch.testing.assert_close(short.updates.update(BATCH, 1), wanted, rtol=1e-12, atol=0.0)
     assert short.updates.part_cells is not None
     assert len(short.said) == 2
-    assert f"the memory for {n_cells:,} table cells at once" in short.said[0]
+    assert f"out of memory: {n_cells:,} table cells do not fit on the device at once" in short.said[0]
     assert f"parts of at most {n_cells // 2:,} cells" in short.said[0]
     assert f"--set training.part_cells={short.updates.part_cells}" in short.said[1]
     memory.tried.clear()
@@ -175,7 +176,9 @@ def test_sentence_that_does_not_fit_alone_is_an_error(
     run = Run(start, tiny())
     longest = max(run.lengths[index] for index in BATCH)
     Limited(monkeypatch, longest**2 - 1)
-    with pytest.raises(RelatumError, match=rf"one sentence of {longest} words; lower training\.max_cells"):
+    with pytest.raises(
+        RelatumError, match=rf"a sentence of {longest} words does not fit on the device; lower training\.max_cells"
+    ):
         run.updates.update(BATCH, 1)
 
 
@@ -184,7 +187,7 @@ def test_recordings_are_given_up_before_parts_get_smaller(
 ) -> None:
     recorder = Pretended()
     run = Run(start, tiny("training.part_cells=1000"), recorder)
-    recordings = run.updates._updates._recordings
+    recordings = run.updates._step._graphs
     recordings[((torch.float32, torch.Size([1])),)] = ((torch.zeros(1),), lambda: torch.zeros(2))
     forward = TableSequenceNetwork.forward
 
@@ -213,13 +216,13 @@ def test_run_ends_with_the_memory_there_is_and_remembers_it(
     monitor.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 6 else None
     with pytest.raises(TrainingStopped):
         train(data, record, tmp_path / "short", device=CPU, monitor=monitor)
-    told = [said for said in monitor.said if "not the memory for" in said]
+    told = [said for said in monitor.said if "out of memory" in said]
     assert told
     memory.tried.clear()
     resumed = Silent()
     train(data, record, tmp_path / "short", device=CPU, monitor=resumed, resume=True)
     assert max(memory.tried) <= 2500, "a run that goes on does not fail again"
-    assert not [said for said in resumed.said if "not the memory for" in said]
+    assert not [said for said in resumed.said if "out of memory" in said]
     result = json.loads((tmp_path / "short" / "result.json").read_text())
     assert result["part_cells"] <= 2500
     assert set(told) <= set(result["messages"])
@@ -259,7 +262,7 @@ def test_memory_of_a_cpu_that_runs_out_is_noticed_and_no_other_error(
     made.updates.update(BATCH, 1)
     assert len(memory.tried) > 2
     assert made.updates.part_cells is not None
-    assert "not the memory" in made.said[0]
+    assert "out of memory" in made.said[0]
     for first in (1000, 0):  # in a batch that is divided, and in one that is not
         other = Run(start, tiny(f"training.part_cells={first}") if first else tiny())
         Limited(monkeypatch, -1, lambda: RuntimeError("the shapes do not fit"))

@@ -1,7 +1,7 @@
 """Memory that runs out on a GPU.
 
-Run with `PYTHONPATH=src python -m pytest --noconftest -v tests/training/test_parts_gpu.py`; it takes a minute or two,
-most of it for compiling.
+Run with `PYTHONPATH=src python -m pytest --noconftest -v tests/training/test_micro_batches_gpu.py`. It takes
+a minute or two, most of it for compiling.
 """
 
 from __future__ import annotations

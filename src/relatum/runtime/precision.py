@@ -6,11 +6,9 @@ from typing import Literal, get_args
 
 import torch
 
-from relatum.encoders.frozen import can_split
-from relatum.encoders.huggingface import HuggingFaceEncoder
-from relatum.encoders.stacked import StackedEncoder
 from relatum.errors import ConfigError
 from relatum.models.model import Model
+from relatum.models.network import TableSequenceNetwork
 
 Precision = Literal["fp32", "bf16"]
 
@@ -37,9 +35,8 @@ def set_precision(model: Model, precision: Precision) -> None:
             for part in (layer.pairing, layer.table_encoder):
                 if part is not None:
                     part.to(torch.bfloat16)
-        if (
-            isinstance(model.encoder, HuggingFaceEncoder | StackedEncoder)
-            and model.device.type == "cpu"
-            and can_split()
-        ):
-            model.encoder.split_products()
+
+
+def has_half_precision(network: TableSequenceNetwork) -> bool:
+    """True if `set_precision` has cast the weights of products over tables to bfloat16."""
+    return any(weight.dtype == torch.bfloat16 for weight in network.layers.parameters())
