@@ -152,7 +152,9 @@ class RunResult:
         try:
             return cls.from_dict(values)
         except (ConfigError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise RelatumError(f"{path}: not the result of a run of this version: {_explain(error)}; {cure}") from None
+            raise RelatumError(
+                f"{path}: not the result of a run of this version: {explain_damage(error)}; {cure}"
+            ) from None
 
 
 def ceiling_records(ceilings: Mapping[str, Scores] | None) -> dict[str, Any] | None:
@@ -175,8 +177,8 @@ def _named_functions(config: Mapping[str, Any]) -> list[str]:
     return [str(value) for value in config.get("text", {}).values()]
 
 
-def _explain(error: Exception) -> str:
-    """Describe in one line why values are not the result of a run."""
+def explain_damage(error: Exception) -> str:
+    """Describe in one line why values do not fit the type that they are read as."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from relatum.scores import Average, Scores
 from relatum.training.result import RunResult, ceiling_records
 from relatum.training.run import Run
 from relatum.training.runs.plan import PlannedRun, RunsFolder, RunsPlan
+
+T = TypeVar("T")
 
 AVERAGES: tuple[Average, ...] = ("micro", "macro")
 METRICS = ("precision", "recall", "f1")
@@ -171,9 +173,9 @@ def summarise(runs: Sequence[Mapping[Key, float]]) -> dict[Key, Spread]:
     return {key: Spread.of([run[key] for run in runs]) for key in keys}
 
 
-def find_common(values: Iterable[object]) -> object:
+def find_common(values: Iterable[T]) -> T | list[T] | None:
     """Return the value that all runs share, or the list of their different values; None without runs."""
-    different: list[object] = []
+    different: list[T] = []
     for value in values:
         if value not in different:
             different.append(value)
