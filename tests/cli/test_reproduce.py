@@ -181,7 +181,7 @@ def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:
         run("--render", tmp_path / "other.json")
     for record in ({}, {"columns": 3}, {"columns": [], "rows": [3]}):
         (tmp_path / "other.json").write_text(json.dumps({"format": "relatum table 1", **record}))
-        with pytest.raises(RelatumError, match="not records as relatum reproduce writes them"):
+        with pytest.raises(RelatumError, match=r"not a record as relatum reproduce writes it: .*; make the table"):
             run("--render", tmp_path / "other.json")
     (tmp_path / "other.json").write_text("nonsense")
     with pytest.raises(RelatumError, match="not valid JSON"):
@@ -190,10 +190,10 @@ def test_mistakes_name_the_cure(tmp_path: Path, given: list[str]) -> None:
 
 def test_tables_in_the_documents_are_those_of_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
     from relatum.lab.tables.blocks import files_of, fill
-    from relatum.lab.tables.record import read_record
+    from relatum.lab.tables.record import TableRecord
     from relatum.lab.tables.rendering import to_markdown
 
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert all(name.startswith("results/") for name in files_of(page))
-    assert fill(page, lambda name: to_markdown(read_record(Path(name)))) == page
+    assert fill(page, lambda name: to_markdown(TableRecord.read(Path(name)))) == page

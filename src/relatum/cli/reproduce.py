@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from relatum.cli.train import Device
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+    from relatum.lab.tables.record import TableRecord
     from relatum.lab.tables.selection import Request
 
 Form = Literal["table", "markdown", "csv", "json"]
@@ -104,12 +105,13 @@ def reproduce(
     and ACE05 are licensed: give their paths with --data.
     """
     from relatum.cli.console import say
+    from relatum.lab.tables.record import TableRecord
 
     if into is not None:
         _fill(into)
         return
     if render:
-        _show_files(render, format)
+        _show([TableRecord.read(path) for path in render], format)
         return
     if not tables:
         raise typer.BadParameter("give the number of a TABLE (1, 2, 3, 4, 5, 8, 9), or --render FILE")
@@ -159,12 +161,12 @@ def _share_rows(request: Request, tables: Sequence[int]) -> list[Request]:
     return list(requests)
 
 
-def _exit_if_failed(records: Sequence[Mapping[str, Any]], out: Path) -> None:
+def _exit_if_failed(records: Sequence[TableRecord], out: Path) -> None:
     """Name the rows that failed, each once even if several tables have it, and end the command with status 1."""
     from relatum.cli.console import printable, say
 
-    rows = [row for record in records for row in record["rows"] if row["status"] == "failed"]
-    failed = {(row["key"], row["message"]): out / "runs" / row["folder"] for row in rows}
+    rows = [row for record in records for row in record.rows if row.status == "failed"]
+    failed = {(row.key, row.message): out / "runs" / row.folder for row in rows}
     for (key, message), logs in failed.items():
         say(printable(f"{key} failed: {message}\nall that its runs said: {logs}/*/output.txt"))
     if failed:
@@ -204,13 +206,14 @@ def _list(requests: Sequence[Request], out: Path) -> None:
         print("The commands score test as well; with --dev, relatum reproduce does not read it.")
 
 
-def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
+def _show(records: Sequence[TableRecord], format: Form) -> None:
     """Print tables one after the other; in JSON, a single table is a record, and several are a list of records."""
     from relatum.cli.console import printable, results, show_json
     from relatum.lab.tables import rendering
 
     if format == "json":
-        show_json(records[0] if len(records) == 1 else records)
+        values = [record.to_dict() for record in records]
+        show_json(values[0] if len(values) == 1 else values)
     elif format == "csv":
         print(rendering.to_csv(*records), end="")
     elif format == "markdown":
@@ -224,7 +227,7 @@ def _show(records: Sequence[dict[str, Any]], format: Form) -> None:
                 print(printable(line))
 
 
-def make_table(record: Mapping[str, Any]) -> RichTable:
+def make_table(record: TableRecord) -> RichTable:
     """Make the table for a terminal, without caption and remarks."""
     from rich import box
     from rich.table import Table
@@ -233,7 +236,7 @@ def make_table(record: Mapping[str, Any]) -> RichTable:
     from relatum.lab.tables.rendering import lay_out
 
     layout = lay_out(record)
-    title = printable(f"Table {record['table']}. {record['title']}")
+    title = printable(f"Table {record.table}. {record.title}")
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for number, name in enumerate(layout.head):
         task, _, whose = name.rpartition(" ")
@@ -252,29 +255,18 @@ def make_table(record: Mapping[str, Any]) -> RichTable:
     return table
 
 
-def _show_files(paths: Sequence[Path], format: Form) -> None:
-    from relatum.errors import RelatumError
-    from relatum.lab.tables.record import read_record
-
-    try:
-        _show([read_record(path) for path in paths], format)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        names = ", ".join(map(str, paths))
-        raise RelatumError(f"{names}: not records as relatum reproduce writes them ({error!r:.100})") from None
-
-
 def _fill(page: Path) -> None:
     """Make the tables of a page anew; file names on the page are relative to the current folder."""
     from relatum.cli.console import say
     from relatum.data.atomic import replacing_file
     from relatum.errors import RelatumError
     from relatum.lab.tables.blocks import files_of, fill
-    from relatum.lab.tables.record import read_record
+    from relatum.lab.tables.record import TableRecord
     from relatum.lab.tables.rendering import to_markdown
 
     text = page.read_text(encoding="utf-8")
     try:
-        filled = fill(text, lambda file: to_markdown(read_record(Path(file))))
+        filled = fill(text, lambda file: to_markdown(TableRecord.read(Path(file))))
     except RelatumError as error:
         raise RelatumError(f"{page}: {error}") from error
     with replacing_file(page) as draft:

@@ -19,7 +19,8 @@ from relatum.config import load_config
 from relatum.errors import RelatumError
 from relatum.lab.tables.corpora import CorpusPaths
 from relatum.lab.tables.making import WrittenTable, make_tables, plan_table
-from relatum.lab.tables.record import encoder_title
+from relatum.lab.tables.record import RowRecord
+from relatum.lab.tables.recording import encoder_title
 from relatum.lab.tables.selection import Request
 from relatum.training.folder import RunFolder
 from relatum.training.runs import parallel
@@ -41,23 +42,23 @@ def make(wanted: Request, out: Path, jobs: int = 2) -> tuple[WrittenTable, str]:
     return made, shown.getvalue()
 
 
-def rows(made: WrittenTable) -> dict[str, dict[str, Any]]:
-    return {row["key"]: row for row in made.record["rows"]}
+def rows(made: WrittenTable) -> dict[str, RowRecord]:
+    return {row.key: row for row in made.record.rows}
 
 
 def test_table_has_mean_and_deviation_of_every_row_beside_published_numbers(news: Path, tmp_path: Path) -> None:
     made, _ = make(request(5, news, n_runs=2), tmp_path)
-    assert made.record["complete"] is True
+    assert made.record.complete is True
     row = rows(made)["layer-only"]
     mean = 100 * (0.01 * len("layer-only") + 0.15) / 2
-    assert row["measured"]["ner"]["mean"] == pytest.approx(mean)
-    assert row["measured"]["ner"]["std"] == pytest.approx(5 / 2**0.5)
-    assert row["measured"]["ner"]["n"] == 2
-    assert row["published"] == {"ner": 89.3, "re": 63.9}
-    assert row["corpus"] == "news"
-    assert [run["seed"] for run in row["runs"]] == [0, 1]
+    assert row.measured["ner"].mean == pytest.approx(mean)
+    assert row.measured["ner"].std == pytest.approx(5 / 2**0.5)
+    assert row.measured["ner"].n == 2
+    assert row.published == {"ner": 89.3, "re": 63.9}
+    assert row.corpus == "news"
+    assert [run.seed for run in row.runs] == [0, 1]
     assert made.path == tmp_path / "table-5-news-none-test.json"
-    assert json.loads(made.path.read_text()) == made.record
+    assert json.loads(made.path.read_text()) == made.record.to_dict()
     assert made.path.with_suffix(".md").exists()
     assert made.path.with_suffix(".csv").exists()
 
@@ -89,7 +90,7 @@ def test_what_is_measured_is_reused_by_the_same_and_by_other_tables(news: Path, 
     other = request(8, news, rows=("default", "layer-only", "cnn-1", "cnn-3"))
     made, shown = make(other, tmp_path)
     assert shown.count("begun") == 2
-    assert rows(made)["default"]["runs"] == rows(first)["default"]["runs"]
+    assert rows(made)["default"].runs == rows(first)["default"].runs
 
 
 def test_more_runs_are_added_to_those_that_are_there(news: Path, tmp_path: Path) -> None:
@@ -97,13 +98,13 @@ def test_more_runs_are_added_to_those_that_are_there(news: Path, tmp_path: Path)
     made, shown = make(request(5, news, rows=("default",), n_runs=3), tmp_path)
     assert shown.count("begun") == 2
     row = rows(made)["default"]
-    assert row["measured"]["ner"]["n"] == 3
-    folder = RunsFolder(tmp_path / "runs" / row["folder"])
+    assert row.measured["ner"].n == 3
+    folder = RunsFolder(tmp_path / "runs" / row.folder)
     assert [run.name for run in folder.read().runs] == ["seed-0", "seed-1", "seed-2"]
     assert json.loads(folder.results.read_text())["complete"] is True
     fewer, shown = make(request(5, news, rows=("default",), n_runs=1), tmp_path)
     assert shown == ""
-    assert rows(fewer)["default"]["measured"]["ner"]["n"] == 1
+    assert rows(fewer)["default"].measured["ner"].n == 1
 
 
 @pytest.mark.parametrize(
@@ -136,15 +137,15 @@ def test_row_that_fails_leaves_the_others_and_can_be_made_good(
 ) -> None:
     deeds("layer-only:fail")
     made, _ = make(request(5, news), tmp_path)
-    assert made.record["complete"] is False
+    assert made.record.complete is False
     failed = rows(made)["layer-only"]
-    assert (failed["status"], failed["message"]) == ("failed", "the moon is full over layer-only")
-    assert failed["measured"] == {}
-    assert [row["status"] for key, row in rows(made).items() if key != "layer-only"] == ["complete"] * 6
+    assert (failed.status, failed.message) == ("failed", "the moon is full over layer-only")
+    assert failed.measured == {}
+    assert [row.status for key, row in rows(made).items() if key != "layer-only"] == ["complete"] * 6
     deeds("")
     made, shown = make(request(5, news), tmp_path)
     assert shown.count("begun") == 1
-    assert made.record["complete"] is True
+    assert made.record.complete is True
 
 
 def test_table_that_is_stopped_shows_what_it_has_and_goes_on(
@@ -164,27 +165,27 @@ def test_table_that_is_stopped_shows_what_it_has_and_goes_on(
         patch.setattr(parallel.Workers, "hear", stop_when_it_waits)
         made, _ = make(wanted, tmp_path, jobs=1)
     assert made.stopped is True
-    assert [row["status"] for row in made.record["rows"]] == ["complete", "not run", "not run"]
+    assert [row.status for row in made.record.rows] == ["complete", "not run", "not run"]
     assert made.path.exists()
     assert "Not complete: 2 of 3 runs are missing" in made.path.with_suffix(".md").read_text()
     deeds("")
     made, shown = make(wanted, tmp_path)
     assert shown.count("begun") == 2
-    assert made.record["complete"] is True
+    assert made.record.complete is True
 
 
 def test_model_that_was_trained_with_gold_entities_has_been_scored_with_them(news: Path, tmp_path: Path) -> None:
     made, _ = make(request(3, news, rows=("without-entity-loss",)), tmp_path)
     row = rows(made)["without-entity-loss"]
-    assert row["measured"].keys() == {"re_gold"}
-    assert row["measured"]["re_gold"]["mean"] == pytest.approx((len("without-entity-loss") + 10) / 2)
+    assert row.measured.keys() == {"re_gold"}
+    assert row.measured["re_gold"].mean == pytest.approx((len("without-entity-loss") + 10) / 2)
 
 
 def test_scores_with_gold_entities_that_fail_are_noted_with_their_row(news: Path, tmp_path: Path) -> None:
     made, _ = make(request(3, news, rows=("default", "without-relation-loss")), tmp_path)  # there is no model
-    assert [row["status"] for row in made.record["rows"]] == ["failed", "complete"]
-    assert "no scores with gold entities" in rows(made)["default"]["message"]
-    assert rows(made)["default"]["measured"].keys() == {"ner", "re"}
+    assert [row.status for row in made.record.rows] == ["failed", "complete"]
+    assert "no scores with gold entities" in str(rows(made)["default"].message)
+    assert rows(made)["default"].measured.keys() == {"ner", "re"}
 
 
 def test_process_that_was_killed_leaves_what_the_same_command_takes_up(news: Path, tmp_path: Path) -> None:
@@ -192,7 +193,7 @@ def test_process_that_was_killed_leaves_what_the_same_command_takes_up(news: Pat
     (tmp_path / "runs" / planned[0].folder.path.name / "seed-0").mkdir(parents=True)
     (tmp_path / "runs" / planned[0].folder.path.name / "seed-0" / ".run.json.x.partial").touch()
     made, _ = make(request(5, news, rows=("default",)), tmp_path)
-    assert made.record["complete"] is True
+    assert made.record.complete is True
 
 
 def test_dev_alone_is_scored_and_test_is_not_read(news: Path, tmp_path: Path) -> None:
@@ -203,9 +204,9 @@ def test_dev_alone_is_scored_and_test_is_not_read(news: Path, tmp_path: Path) ->
     (folder / "test.jsonl").write_text('{"id": "a", "words": "nonsense"}\n')
     made, _ = make(request(5, folder, rows=("default",), with_test=False), tmp_path)
     row = rows(made)["default"]
-    assert made.record["part"] == "dev"
-    assert row["measured"]["ner"]["mean"] == pytest.approx(len("default") + 10)
-    record = RunFolder(tmp_path / "runs" / row["folder"] / "seed-0").read()
+    assert made.record.part == "dev"
+    assert row.measured["ner"].mean == pytest.approx(len("default") + 10)
+    record = RunFolder(tmp_path / "runs" / row.folder / "seed-0").read()
     assert record.with_test is False
     with pytest.raises(RelatumError, match="nonsense"):
         make(request(5, folder, rows=("default",)), tmp_path)
@@ -237,12 +238,12 @@ def test_folds_are_averaged_before_seeds_are(news: Path, tmp_path: Path) -> None
     made, shown = make(wanted, tmp_path)
     assert shown.count("begun") == 4
     row = rows(made)["ade+default+macro"]
-    assert [run["fold"] for run in row["runs"]] == [1, 2, 1, 2]
+    assert [run.fold for run in row.runs] == [1, 2, 1, 2]
     values = [100 * (0.07 + 0.1 * (seed + 1) + 0.015) / 2 for seed in (0, 1)]
-    assert row["measured"]["ner"]["mean"] == pytest.approx(sum(values) / 2)
-    assert row["measured"]["ner"]["n"] == 2
+    assert row.measured["ner"].mean == pytest.approx(sum(values) / 2)
+    assert row.measured["ner"].n == 2
     one, _ = make(Request(**{**_fields(wanted), "n_folds": 1}), tmp_path)
-    assert rows(one)["ade+default+macro"]["measured"]["ner"]["mean"] == pytest.approx(sum(values) / 2 - 0.25)
+    assert rows(one)["ade+default+macro"].measured["ner"].mean == pytest.approx(sum(values) / 2 - 0.25)
 
 
 def _fields(wanted: Request) -> dict[str, Any]:
@@ -255,15 +256,15 @@ def test_rows_without_their_corpus_say_what_they_need(news: Path, tmp_path: Path
     wanted = Request(1, n_runs=1, overrides=TINY, paths=CorpusPaths.parse([str(tmp_path / "data")]))
     made, _ = make(wanted, tmp_path)
     found = rows(made)
-    assert found["conll04+default"]["status"] == "complete"
-    assert found["ace05+default"]["status"] == "needs"
-    assert "encoder.tuning" in found["ade+best-ade+macro"]["message"], (
+    assert found["conll04+default"].status == "complete"
+    assert found["ace05+default"].status == "needs"
+    assert "encoder.tuning" in str(found["ade+best-ade+macro"].message), (
         "settings that do not go with one row lose others"
     )
-    assert "LDC2006T06" in found["ace05+default"]["message"]
-    quoted = [row for row in made.record["rows"] if row["status"] == "quoted"]
+    assert "LDC2006T06" in str(found["ace05+default"].message)
+    quoted = [row for row in made.record.rows if row.status == "quoted"]
     assert len(quoted) == 31
-    macro = RunFolder(tmp_path / "runs" / found["conll04+default+macro"]["folder"] / "seed-0").read()
+    macro = RunFolder(tmp_path / "runs" / found["conll04+default+macro"].folder / "seed-0").read()
     assert macro.config.training.selection == "macro"
 
 
@@ -280,9 +281,9 @@ def test_encoder_that_cannot_be_had_does_not_lose_other_rows(news: Path, tmp_pat
         made, _ = make(wanted, tmp_path)
     finally:
         del os.environ["RELATUM_CACHE"]
-    assert rows(made)["default"]["status"] == "complete"
-    assert rows(made)["encoder-mpnet-base"]["status"] == "needs"
-    assert "relatum encoder fetch mpnet-base" in rows(made)["encoder-mpnet-base"]["message"]
+    assert rows(made)["default"].status == "complete"
+    assert rows(made)["encoder-mpnet-base"].status == "needs"
+    assert "relatum encoder fetch mpnet-base" in str(rows(made)["encoder-mpnet-base"].message)
 
 
 def test_encoder_beside_another_that_cannot_be_had_is_told_before_anything_is_run(news: Path, tmp_path: Path) -> None:
@@ -320,7 +321,7 @@ def test_runs_are_what_the_command_of_their_row_would_make(news: Path, tmp_path:
     from relatum.config import load_config
 
     made, _ = make(request(9, news, rows=("lower-triangle",)), tmp_path)
-    folder = RunsFolder(tmp_path / "runs" / rows(made)["lower-triangle"]["folder"])
+    folder = RunsFolder(tmp_path / "runs" / rows(made)["lower-triangle"].folder)
     words = shlex.split(folder.read().command)
     assert words[:3] == ["relatum", "train", str(news)]
     file = Path(words[words.index("--config") + 1])

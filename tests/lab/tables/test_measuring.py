@@ -43,19 +43,19 @@ def test_gold_entities_are_given_to_models_that_were_trained_without(news: Path,
         overrides=(*TINY, "model.n_layers=1", "data.overlaps=keep-longest"),
     )
     (made,) = make_tables([wanted], tmp_path, device="cpu", jobs=1)
-    assert made.record["complete"] is True
-    (default,) = made.record["rows"]
-    run = tmp_path / "runs" / default["folder"] / "seed-0"
+    assert made.record.complete is True
+    (default,) = made.record.rows
+    run = tmp_path / "runs" / default.folder / "seed-0"
     scores = json.loads((run / GOLD_SCORES).read_text())
     assert list(scores) == ["dev"]
     entities = scores["dev"]["entities"]["micro"]
     assert entities["precision"] == 1.0, "the gold entities were not given"
     assert entities["recall"] == 1 - 1 / entities["support"], "the entity that cannot be given counts as missed"
-    assert default["measured"]["re_gold"]["mean"] == 100 * scores["dev"]["relations"]["micro"]["f1"]
+    assert default.measured["re_gold"].mean == 100 * scores["dev"]["relations"]["micro"]["f1"]
     result = json.loads((run / "result.json").read_text())
     best = result["ceiling"]["dev"]["entities"]["micro"]
     assert best["recall"] == entities["recall"]
-    assert default["ceiling"] == {"ner": 100 * best["f1"]}
+    assert default.ceiling == {"ner": 100 * best["f1"]}
     assert result["test"] is None
     assert result["data"]["parts"]["test"]["sentences"] == 0
 
@@ -79,8 +79,8 @@ def test_table_goes_on_after_its_process_was_killed(news: Path, tmp_path: Path) 
     record = RunFolder(run).read()
     wanted = Request(5, (str(news),), rows=("default",), n_runs=1, with_test=False, steps=200, overrides=settings)
     (made,) = make_tables([wanted], tmp_path / "out", device="cpu", jobs=1)
-    assert made.record["complete"] is True
-    assert made.record["rows"][0]["folder"] == run.parent.name
+    assert made.record.complete is True
+    assert made.record.rows[0].folder == run.parent.name
     assert RunFolder(run).read() == record
     steps = [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()]
     assert steps == sorted(set(steps)), "evaluations were made twice"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from relatum.errors import RelatumError
 from relatum.lab.tables import making, scoring
 from relatum.lab.tables.making import WrittenTable, make_tables, plan_tables
 from relatum.lab.tables.measuring import GOLD_SCORES, write_gold_scores
+from relatum.lab.tables.record import TableRecord
 from relatum.lab.tables.selection import Request, share_rows
 from relatum.scores import Scores
 from relatum.training.folder import RunFolder
@@ -45,7 +45,7 @@ def make(wanted: list[Request], out: Path, jobs: int = 2, **options: Any) -> tup
 
 
 def statuses(made: WrittenTable) -> dict[str, str]:
-    return {row["key"]: row["status"] for row in made.record["rows"]}
+    return {row.key: row.status for row in made.record.rows}
 
 
 def fake_scores(folder: RunFolder, text: TextConfig, device: str | None) -> dict[str, Scores]:
@@ -95,8 +95,8 @@ def test_tables_are_written_after_every_run(news: Path, tmp_path: Path, monkeypa
     written: list[tuple[int, list[int]]] = []
     write = making.write_table
 
-    def note(path: Path, record: dict[str, Any]) -> None:
-        written.append((record["table"], [len(row["runs"]) for row in record["rows"]]))
+    def note(path: Path, record: TableRecord) -> None:
+        written.append((record.table, [len(row.runs) for row in record.rows]))
         write(path, record)
 
     monkeypatch.setattr(making, "write_table", note)
@@ -111,7 +111,7 @@ def test_table_that_cannot_be_written_meanwhile_does_not_stop_runs(
     write = making.write_table
     said: list[str] = []
 
-    def full_disk_once(path: Path, record: dict[str, Any]) -> None:
+    def full_disk_once(path: Path, record: TableRecord) -> None:
         if not said:
             raise OSError("no space left")
         write(path, record)
@@ -119,7 +119,7 @@ def test_table_that_cannot_be_written_meanwhile_does_not_stop_runs(
     monkeypatch.setattr(making, "write_table", full_disk_once)
     (made,), _ = make(requests(5, news=news, rows=("default", "layer-only")), tmp_path, jobs=1, say=said.append)
     assert said == ["Table 5 is not written while runs go on: no space left"]
-    assert made.record["complete"] is True
+    assert made.record.complete is True
 
 
 def test_as_is_makes_the_tables_of_the_runs_that_are_there_and_runs_nothing(news: Path, tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_as_is_makes_the_tables_of_the_runs_that_are_there_and_runs_nothing(news
     assert shown == ""
     assert statuses(fifth) == {"default": "partial", "layer-only": "not run"}
     assert statuses(eighth) == {"default": "partial", "layer-only": "not run", "cnn-1": "complete"}
-    default = fifth.record["rows"][0]
-    assert (default["n_wanted"], default["measured"]["ner"]["n"], default["measured"]["ner"]["std"]) == (2, 1, None)
+    default = fifth.record.rows[0]
+    assert (default.n_wanted, default.measured["ner"].n, default.measured["ner"].std) == (2, 1, None)
     text = fifth.path.with_suffix(".md").read_text()
     assert "Not complete: 3 of 4 runs are missing" in text
     assert "1 of 2 (not complete)" in text
@@ -160,7 +160,7 @@ def test_models_are_scored_with_gold_entities_while_others_are_trained(
     (third, fifth), _ = make(requests(3, 5, news=news, rows=("default", "diagonal")), tmp_path, jobs=1)
     assert third.stopped
     assert statuses(third) == {"default": "complete", "diagonal": "not run"}
-    assert third.record["rows"][0]["measured"]["re_gold"]["n"] == 1
+    assert third.record.rows[0].measured["re_gold"].n == 1
     assert statuses(fifth) == {"default": "complete"}
 
 
@@ -180,12 +180,12 @@ def test_models_that_are_not_yet_scored_are_scored_later_and_until_then_named(
     make(requests(5, news=news, rows=("default",), n_runs=2), tmp_path)
     wanted = requests(3, news=news, rows=("default",), n_runs=2)
     (made,), _ = make(wanted, tmp_path, as_is=True)
-    row = made.record["rows"][0]
-    assert (row["status"], row["message"]) == ("partial", "2 of 2 models are not yet scored with the gold entities")
+    row = made.record.rows[0]
+    assert (row.status, row.message) == ("partial", "2 of 2 models are not yet scored with the gold entities")
     assert not list(tmp_path.glob(f"runs/*/*/{GOLD_SCORES}"))
     (made,), shown = make(wanted, tmp_path)
     assert shown == ""
-    assert (made.record["complete"], made.record["rows"][0]["measured"]["re_gold"]["n"]) == (True, 2)
+    assert (made.record.complete, made.record.rows[0].measured["re_gold"].n) == (True, 2)
 
 
 def test_tables_of_a_process_that_was_killed_have_what_was_complete(
@@ -207,9 +207,9 @@ def test_tables_of_a_process_that_was_killed_have_what_was_complete(
     process.wait()
     assert waiting
     for number in (5, 8):
-        record = json.loads((tmp_path / f"table-{number}-news-none-test.json").read_text())
-        assert {row["key"]: row["status"] for row in record["rows"]} == {"default": "complete", "layer-only": "not run"}
+        record = TableRecord.read(tmp_path / f"table-{number}-news-none-test.json")
+        assert {row.key: row.status for row in record.rows} == {"default": "complete", "layer-only": "not run"}
     deeds("")
     made, shown = make(requests(5, 8, news=news, rows=("default", "layer-only")), tmp_path)
     assert shown.count("begun") == 1
-    assert [one.record["complete"] for one in made] == [True, True]
+    assert [one.record.complete for one in made] == [True, True]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from relatum.data.atomic import replacing_file
 from relatum.errors import RelatumError
 from relatum.lab.tables.measuring import needs_gold_scores
 from relatum.lab.tables.planning import PlannedRow, Planner
-from relatum.lab.tables.record import encoder_title, make_record, write_json
+from relatum.lab.tables.record import TableRecord
+from relatum.lab.tables.recording import encoder_title, make_record
 from relatum.lab.tables.rendering import to_csv, to_markdown
 from relatum.lab.tables.running import Outcome, complete_rows, find_encoders
 from relatum.lab.tables.scoring import GoldScoring
@@ -26,7 +28,7 @@ from relatum.training.runs.plan import PlannedRun
 class WrittenTable:
     """A table as far as it was made, and the path of its record; the Markdown and CSV files lie beside the record."""
 
-    record: dict[str, Any]
+    record: TableRecord
     path: Path
     stopped: bool
 
@@ -48,7 +50,7 @@ class TableBuild:
     def write(self, outcome: Outcome, needs: Mapping[Path, str]) -> WrittenTable:
         """Write the table of the runs that are complete."""
         record = make_record(self.table, self.request, self.rows, outcome, needs, self.command)
-        path = self.out / f"{file_name(self.request, record, self.rows)}.json"
+        path = self.out / f"{file_name(self.request, self.rows)}.json"
         write_table(path, record)
         return WrittenTable(record, path, outcome.stopped)
 
@@ -199,22 +201,30 @@ def _complete(
     return outcome
 
 
-def write_table(path: Path, record: Mapping[str, Any]) -> None:
+def write_table(path: Path, record: TableRecord) -> None:
     """Write the record, and the table as Markdown and CSV beside it."""
-    write_json(path, record)
-    for suffix, text in ((".md", to_markdown(record)), (".csv", to_csv(record))):
+    texts = {
+        ".json": json.dumps(record.to_dict(), ensure_ascii=False, indent=2) + "\n",
+        ".md": to_markdown(record),
+        ".csv": to_csv(record),
+    }
+    for suffix, text in texts.items():
         with replacing_file(path.with_suffix(suffix)) as draft:
             draft.write_text(text, encoding="utf-8")
 
 
-def file_name(
-    request: Request, record: Mapping[str, Any], rows: Sequence[tuple[SelectedRow, PlannedRow | None]]
-) -> str:
+def file_name(request: Request, rows: Sequence[tuple[SelectedRow, PlannedRow | None]]) -> str:
     """Return a file name for a table: its number, the corpus and the encoder if all rows share them, and the part."""
-    run = [selected for selected, _ in rows if selected.settings is not None]
-    corpora = {selected.corpus.name for selected in run}
-    encoders = {encoder_title(selected.settings.config.encoder) for selected in run if selected.settings is not None}
-    parts = [f"table-{record['table']}", *(name for (name,) in (tuple(v) for v in (corpora, encoders) if len(v) == 1))]
+    corpora: set[str] = set()
+    encoders: set[str] = set()
+    for selected, _ in rows:
+        if selected.settings is not None:
+            corpora.add(selected.corpus.name)
+            encoders.add(encoder_title(selected.settings.config.encoder))
+    parts = [f"table-{request.table}"]
+    for names in (corpora, encoders):
+        if len(names) == 1:
+            parts += names
     return re.sub(r"[^\w.-]+", "-", "-".join([*parts, request.part]))
 
 
