@@ -110,8 +110,7 @@ def evaluate(
     own = evaluated.extractor.model
     reader = ErrorReader(training, own.config.text) if with_errors else None
     analysis = reader.analyse(_pairs(evaluated), own.schema) if reader else None
-    n_models = evaluated.n_models
-    title = model if n_models == 1 else f"{n_models} models as one ({model}{' and others' if others else ''})"
+    title = _make_title(model, evaluated.n_models, bool(others))
     if page is not None:
         _write_page(page, evaluated, analysis, f"Errors of {title} on {data}" + (f", {part}" if data.is_dir() else ""))
     if as_json:
@@ -121,6 +120,13 @@ def evaluate(
     _show(evaluated, f"{title}: {len(evaluated.examples):,} sentences of {data}", by_threshold)
     if reader and analysis:
         reader.show(analysis, worst)
+
+
+def _make_title(model: str, n_models: int, with_others: bool) -> str:
+    if n_models == 1:
+        return model
+    named = f"{model} and others" if with_others else model
+    return f"{n_models} models as one ({named})"
 
 
 def _write_page(path: Path, evaluated: ModelEvaluation, analysis: ErrorAnalysis | None, title: str) -> None:

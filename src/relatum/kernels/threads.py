@@ -35,7 +35,8 @@ def find_openmp() -> ctypes.CDLL | None:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux
         return None
-    paths = {fields[5] for fields in (line.split(None, 5) for line in lines) if len(fields) == 6}
+    fields_of_lines = [line.split(None, 5) for line in lines]
+    paths = {fields[5] for fields in fields_of_lines if len(fields) == 6}
     found = [path for path in sorted(paths) if _OPENMP.match(Path(path).name)]
     found.sort(key=lambda path: "/torch/" not in path)  # there may be several; torch's own lies in its folder
     return ctypes.CDLL(found[0]) if found else None

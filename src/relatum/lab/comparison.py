@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,32 +73,26 @@ class ManyRuns:
             "kind": "runs",
             "part": self.part,
             "unit": self.unit,
-            "pairs": [
-                {
-                    "seed": pair.seed,
-                    "fold": pair.fold,
-                    **{
-                        task: {
-                            average: {"a": pair.a[task, average], "b": pair.b[task, average]} for average in AVERAGES
-                        }
-                        for task in TASKS
-                    },
-                }
-                for pair in self.pairs
-            ],
+            "pairs": [self._describe_pair(pair) for pair in self.pairs],
             "unpaired": list(self.unpaired),
-            **{
-                task: {
-                    average: {
-                        "a": self.spread("a", task, average).to_dict(),
-                        "b": self.spread("b", task, average).to_dict(),
-                        **self.tests[task, average].to_dict(),
-                    }
-                    for average in AVERAGES
-                }
-                for task in TASKS
-            },
+            **{task: self._describe_task(task) for task in TASKS},
         }
+
+    @staticmethod
+    def _describe_pair(pair: Pair) -> dict[str, Any]:
+        described: dict[str, Any] = {"seed": pair.seed, "fold": pair.fold}
+        for task in TASKS:
+            described[task] = {
+                average: {"a": pair.a[task, average], "b": pair.b[task, average]} for average in AVERAGES
+            }
+        return described
+
+    def _describe_task(self, task: str) -> dict[str, Any]:
+        described = {}
+        for average in AVERAGES:
+            spreads = {"a": self.spread("a", task, average).to_dict(), "b": self.spread("b", task, average).to_dict()}
+            described[average] = {**spreads, **self.tests[task, average].to_dict()}
+        return described
 
 
 def compare_runs(
@@ -147,17 +142,17 @@ def _compare_many(a: Path, b: Path, part: ScoredPart, seed: int) -> ManyRuns:
         _check_alike(run_a, run_b, results, part)
         pairs.append(Pair(*key, *(_f1(result, part) for result in results)))
     unpaired = [str(side[key]) for side, other in (sides, sides[::-1]) for key in side if key not in other]
-    folds = list(dict.fromkeys(pair.fold for pair in pairs))
-    units = (
-        [[pair for pair in pairs if pair.fold == fold] for fold in folds] if len(folds) > 1 else [[p] for p in pairs]
-    )
-    tests = {
-        (task, average): sign_flip_test([_mean_difference(unit, task, average) for unit in units], seed)
-        for task in TASKS
-        for average in AVERAGES
-    }
+    by_fold: dict[int | None, list[Pair]] = {}
+    for pair in pairs:
+        by_fold.setdefault(pair.fold, []).append(pair)
+    has_folds = len(by_fold) > 1
+    units = list(by_fold.values()) if has_folds else [[pair] for pair in pairs]
+    tests = {}
+    for task, average in product(TASKS, AVERAGES):
+        differences = [_mean_difference(unit, task, average) for unit in units]
+        tests[task, average] = sign_flip_test(differences, seed)
     gold = results[0].config.evaluation.entities == "gold"
-    return ManyRuns(part, tuple(pairs), "fold" if len(folds) > 1 else "run", tests, tuple(unpaired), gold)
+    return ManyRuns(part, tuple(pairs), "fold" if has_folds else "run", tests, tuple(unpaired), gold)
 
 
 def _complete_runs(path: Path) -> dict[tuple[int, int | None], Path]:

@@ -277,7 +277,8 @@ def _open(path: Path, format_name: str | None) -> Corpus:
 def _read_all(corpus: Corpus, problems: Problems) -> tuple[list[Document], frozenset[int]]:
     """Read the documents of all parts; also return the numbers of those outside train and dev, if there are parts."""
     names = {part.name for part in corpus.parts}
-    learned = names if len(names) == 1 else {"train", "dev" if "dev" in names else "valid"}
+    dev = "dev" if "dev" in names else "valid"
+    learned = names if len(names) == 1 else {"train", dev}
     documents: list[Document] = []
     apart: set[int] = set()
     for part in corpus.parts:
@@ -441,6 +442,13 @@ def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remark
     return Schema((*base.entity_types, *entities), (*widened, *relations))
 
 
+def _join_labels(known: tuple[str, ...], seen: tuple[str, ...]) -> tuple[str, ...]:
+    """Add labels to a list of labels; an empty list allows every label, and stays empty."""
+    if not known:
+        return ()
+    return (*known, *(label for label in seen if label not in known))
+
+
 def _widen(kind: RelationType, whole: Schema, learned: Schema) -> RelationType:
     """Return the relation type with all ends that it has anywhere in the data, if its ends are listed at all.
 
@@ -449,10 +457,8 @@ def _widen(kind: RelationType, whole: Schema, learned: Schema) -> RelationType:
     if kind.name not in whole.relation_names:
         return kind
     seen = whole.relation_type(kind.name)
-    heads, tails = (
-        (*known, *(label for label in found if label not in known)) if known else ()
-        for known, found in ((kind.head_labels, seen.head_labels), (kind.tail_labels, seen.tail_labels))
-    )
+    heads = _join_labels(kind.head_labels, seen.head_labels)
+    tails = _join_labels(kind.tail_labels, seen.tail_labels)
     widened = replace(kind, head_labels=heads, tail_labels=tails)
     pairs = _pairs(kind)
     if pairs and kind.name in learned.relation_names:

@@ -70,4 +70,5 @@ def read_ahead(
 def _size(encoder: TextEncoder, examples: Sequence[Example]) -> int:
     """Return the number of bytes that the features of the examples take."""
     width, n_maps = encoder.width, encoder.n_attention_maps
-    return sum(_FLOAT * n * (width + n * n_maps) for n in (len(example.sentence) for example in examples))
+    lengths = [len(example.sentence) for example in examples]
+    return sum(_FLOAT * n * (width + n * n_maps) for n in lengths)

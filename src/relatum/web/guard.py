@@ -51,7 +51,9 @@ class State:
     def name(self, scope: Scope) -> str:
         """Return the name of a request's path in the log."""
         path: str = scope["path"]
-        return path if path in self.paths else "/static/" if path.startswith("/static/") else "(unknown)"
+        if path in self.paths:
+            return path
+        return "/static/" if path.startswith("/static/") else "(unknown)"
 
 
 class Gate:

@@ -85,7 +85,8 @@ def backward_update(
     grads: list[Tensor | None] = []
     for slot, state in enumerate(previous):
         share = share_of(gates, slot, n_lambdas, width)
-        grads.append(None if state is None else grad_mixed if share is None else grad_mixed * share)
+        grad_state = grad_mixed if share is None else grad_mixed * share
+        grads.append(None if state is None else grad_state)
     if n_lambdas:
         base = grad_mixed.new_zeros(()) if mixed is None else mixed
         for slot in range(n_lambdas):

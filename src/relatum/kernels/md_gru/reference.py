@@ -51,7 +51,9 @@ def _run(
             previous = [around[slot] if slot in spec.read else nothing for slot in spec.slots]
             real = (mask[:, i] & mask[:, j]).unsqueeze(-1)
             states[i, j] = torch.where(real, md_gru_cell(inputs[:, i, j], previous, weights, spec), nothing)
-    return torch.stack([torch.stack([states[i, j] for j in range(n_words)], 1) for i in range(n_words)], 1)
+    cells = [states[i, j] for i in range(n_words) for j in range(n_words)]
+    table: Tensor = torch.stack(cells, 1).unflatten(1, (n_words, n_words))
+    return table
 
 
 def md_gru_cell(x: Tensor, previous: Sequence[Tensor], weights: Weights, spec: CellSpec) -> Tensor:

@@ -79,7 +79,10 @@ def _threshold_rows(confidence: Confidence) -> Iterator[str]:
 
 
 def _signed(bias: float) -> str:
-    return f" {'-' if bias < 0 else '+'} {abs(bias):.3f}" if bias else ""
+    if not bias:
+        return ""
+    sign = "-" if bias < 0 else "+"
+    return f" {sign} {abs(bias):.3f}"
 
 
 def _per_cent(fraction: float | None) -> str:

@@ -27,6 +27,13 @@ class CoreBudget:
     threads: int | None
 
 
+def _most_jobs(cores: int, threads: int, device: torch.device, given: bool) -> int:
+    """Return the number of runs that there are cores for; `given` if the threads of a run are fixed."""
+    if device.type != "cpu":
+        return cores
+    return cores // threads if given else threads
+
+
 def share_cores(n_runs: int, jobs: int | None, device: torch.device) -> CoreBudget:
     """Divide the cores among runs; `jobs` None asks for as many runs at once as there are cores for.
 
@@ -35,7 +42,7 @@ def share_cores(n_runs: int, jobs: int | None, device: torch.device) -> CoreBudg
     cores, threads = _cores(), torch.get_num_threads()
     given = device.type != "cpu" or "OMP_NUM_THREADS" in os.environ
     if jobs is None:
-        jobs = cores if device.type != "cpu" else cores // threads if given else threads
+        jobs = _most_jobs(cores, threads, device, given)
     jobs = max(1, min(jobs, n_runs))
     return CoreBudget(jobs, None if given or jobs == 1 else max(1, threads // jobs))
 
