@@ -24,7 +24,7 @@ check: $(DEV)
 	$(BIN)/lint-imports --no-cache
 
 docs: $(DEV)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks
