@@ -1,4 +1,4 @@
-"""What is said about data that will hurt."""
+"""Warnings about problems in training data."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_advise_finds_sentences_that_were_trained_on(part: str) -> None:
     parts = good()
     parts[part][3:5] = parts["train"][7:9]
     remark = the_one(parts)
-    assert remark.startswith(f"2 {part} sentences are also in train (s-7 = s-7, s-8 = s-8): scores will be too good")
+    assert remark.startswith(f"2 {part} sentences are also in train (s-7 = s-7, s-8 = s-8): scores will be too high")
 
 
 def test_advise_finds_sentences_annotated_in_two_ways() -> None:
     parts = good()
     parts["train"].append(Example(parts["train"][4].sentence, Annotation(), "again"))
     remark = the_one(parts)
-    assert remark.startswith("1 sentence is annotated in different ways where they stand again (s-4 and again)")
+    assert remark.startswith("1 sentence is annotated differently in two places (s-4 and again), so a model must get")
 
 
 def test_advise_takes_the_order_of_annotations_for_nothing() -> None:
@@ -79,8 +79,8 @@ def test_advise_names_rare_types_with_their_places() -> None:
     for part, name in (("train", "x"), ("dev", "y"), ("test", "z")):
         parts[part] += [example(number, name=name, label="Rare") for number in range(5)]
     remark = the_one(parts)
-    assert remark.startswith("relation type Rare has 5 examples: x-0, x-1, x-2, … in train")
-    assert "annotate 10 or more" in remark
+    assert remark.startswith("relation type Rare has only 5 examples in train (x-0, x-1, x-2, …)")
+    assert "Annotate 10 or more" in remark
 
 
 @pytest.mark.parametrize(("n", "found"), [(9, True), (10, False)])
@@ -95,10 +95,8 @@ def test_advise_names_types_that_a_part_lacks() -> None:
     parts = good()
     parts["train"] += [example(number, name="x", label="More") for number in range(10)]
     dev, test = advise(parts, CONFIG)
-    assert dev.startswith(
-        "relation types of train that are not in dev: More; the choice of the model does not see them"
-    )
-    assert test.startswith("relation types of train that are not in test: More; they get no scores")
+    assert dev.startswith("relation types in train but not in dev (More): the best model is chosen without them.")
+    assert test.startswith("relation types in train but not in test (More): they get no scores.")
 
 
 def test_advise_names_types_that_train_lacks() -> None:
@@ -111,7 +109,9 @@ def test_advise_names_types_that_train_lacks() -> None:
 def test_advise_notices_a_part_without_relations() -> None:
     parts = good()
     parts["dev"] = [example(number, name="d", label="") for number in range(20)]
-    assert the_one(parts).startswith("dev has no relations at all, so that nothing can choose the model by them")
+    assert the_one(parts).startswith(
+        "dev has no relations, so the best model is chosen without them. Move some from train"
+    )
 
 
 @pytest.mark.parametrize(("part", "least"), [("train", 50), ("dev", 20), ("test", 20)])
@@ -157,9 +157,9 @@ def test_advise_notices_entities_that_end_with_the_stop_of_their_sentence() -> N
     parts["train"] += claims[2:]
     remark = the_one(parts)
     assert remark.startswith(
-        "in train, 20 entities are marked with the full stop of the sentence (c0, c1, c2, …), which"
+        "in train, 20 entities are marked with the full stop of the sentence (c0, c1, c2, …). Extraction"
     )
-    assert "set extraction.trim_stops=false" in remark
+    assert "Set extraction.trim_stops=false" in remark
     assert advise(parts, load_config(None, ["extraction.trim_stops=false"])) == []
 
 
@@ -174,7 +174,7 @@ def test_advice_on_long_sentences_has_a_cure_that_works(n_words: int) -> None:
         assert len(Extractor(model)._windows(words)) == n_windows
         remarks = advise(parts, model.config)
         assert len(remarks) == n_windows - 1
-        assert all("raise it" in remark for remark in remarks)
+        assert all("Raise the setting" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_shorten_counts_what_it_leaves_out() -> None:
     assert shorten(few) == few
     many = shorten([*few, "more", "and more"])
     assert len(many) == SHOWN
-    assert many[-1].startswith("… and 3 more remarks")
+    assert many[-1].startswith("… and 3 more warnings")
 
 
 def test_train_says_what_will_hurt(

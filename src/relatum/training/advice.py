@@ -1,4 +1,4 @@
-"""Remarks on problems in training data that will hurt, with cures; none of them keeps a run from starting."""
+"""Warnings about problems in training data, with cures; a warning never stops a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW_EXAMPLES = 10
 FEW_TRAINING = 50
 FEW_HELD_OUT = 20
 SHOWN = 15
-"""The most remarks that are shown."""
+"""The largest number of warnings that are shown."""
 _LARGE_SHARE = 0.95
 _MANY_STOPS = 0.01
 """The number of entities with a sentence's full stop, per sentence, above which they are not taken for slips."""
@@ -26,7 +26,7 @@ Parts = Mapping[str, Sequence[Example]]
 
 
 def advise(parts: Parts, config: Config) -> list[str]:
-    """Return a remark on everything that will hurt, the worst first; `parts` are train, dev and test."""
+    """Return a warning for each problem, the worst first; `parts` are train, dev and test."""
     given = {name: examples for name, examples in parts.items() if examples}
     return [
         *_find_duplicates(given),
@@ -42,10 +42,10 @@ def advise(parts: Parts, config: Config) -> list[str]:
 
 
 def shorten(remarks: Sequence[str]) -> list[str]:
-    """Return the first remarks, and a line that counts the others."""
+    """Return the first warnings, and a line that counts the others."""
     if len(remarks) <= SHOWN:
         return list(remarks)
-    return [*remarks[: SHOWN - 1], f"… and {len(remarks) - SHOWN + 1} more remarks on the data; mend these first"]
+    return [*remarks[: SHOWN - 1], f"… and {len(remarks) - SHOWN + 1} more warnings about the data. Fix these first."]
 
 
 def _find_duplicates(parts: Parts) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _find_duplicates(parts: Parts) -> Iterator[str]:
         if pairs:
             yield (
                 f"{_n(len(pairs), f'{name} sentence')} also in train ({_list(f'{a} = {b}' for a, b in pairs)}): scores "
-                f"will be too good; take them out of one of the two"
+                "will be too high. Remove them from one of the two parts."
             )
 
 
@@ -71,8 +71,8 @@ def _find_conflicts(parts: Parts) -> Iterator[str]:
     ]
     if conflicts:
         yield (
-            f"{_n(len(conflicts), 'sentence')} annotated in different ways where they stand again "
-            f"({_list(conflicts)}): a model can only be wrong about one of them; make them agree"
+            f"{_n(len(conflicts), 'sentence')} annotated differently in two places ({_list(conflicts)}), so a model "
+            "must get one of the two wrong. Make them consistent."
         )
 
 
@@ -84,18 +84,17 @@ def _find_missing(parts: Parts) -> Iterator[str]:
                 continue
             found = _places(parts[name], what)
             if trained and not found:
-                cure = "choose the model by them" if name == "dev" else "score them"
-                yield f"{name} has no {_PLURAL[what]} at all, so that nothing can {cure}; move some there from train"
+                yield f"{name} has no {_PLURAL[what]}, so {_EFFECT[name]}. Move some from train to {name}."
                 continue
             for label in sorted(found.keys() - trained.keys()):
                 yield (
-                    f"{what} type {label} is in {name} ({_count(found[label])}) but not in train, so that it is never "
-                    "learned; annotate some in train, or take it out"
+                    f"{what} type {label} is in {name} ({_count(found[label])}: {_list_ids(found[label])}) but not in "
+                    f"train, so the model cannot learn it. Annotate some in train, or remove it from {name}."
                 )
             missing = sorted(trained.keys() - found.keys())
             if missing:
-                result = "the choice of the model does not see them" if name == "dev" else "they get no scores"
-                yield f"{what} types of train that are not in {name}: {', '.join(missing)}; {result}; move some there"
+                labels = ", ".join(missing)
+                yield f"{what} types in train but not in {name} ({labels}): {_EFFECT[name]}. Move some to {name}."
 
 
 def _find_rare(examples: Sequence[Example]) -> Iterator[str]:
@@ -103,16 +102,16 @@ def _find_rare(examples: Sequence[Example]) -> Iterator[str]:
         for label, places in sorted(_places(examples, what).items(), key=lambda pair: len(pair[1])):
             if len(places) < FEW_EXAMPLES:
                 yield (
-                    f"{what} type {label} has {_count(places)} in train, which is hardly enough to learn it; annotate "
-                    f"{FEW_EXAMPLES} or more, join it with another type, or leave it out"
+                    f"{what} type {label} has only {_count(places)} in train ({_list_ids(places)}), too few to learn "
+                    f"it. Annotate {FEW_EXAMPLES} or more, merge it with another type, or leave it out."
                 )
 
 
 def _find_small(parts: Parts) -> Iterator[str]:
     for name, few, cure in (
-        ("train", FEW_TRAINING, "a model learns little from so few; annotate more"),
-        ("dev", FEW_HELD_OUT, "the best model is chosen almost by chance; hold out more"),
-        ("test", FEW_HELD_OUT, "its scores say little; hold out more"),
+        ("train", FEW_TRAINING, "a model learns little from so few. Annotate more."),
+        ("dev", FEW_HELD_OUT, "the best model is chosen almost at random. Hold out more."),
+        ("test", FEW_HELD_OUT, "its scores are unreliable. Hold out more."),
     ):
         n = len(parts.get(name, ()))
         if 0 < n < few:
@@ -125,8 +124,8 @@ def _find_lopsided(examples: Sequence[Example]) -> Iterator[str]:
         for label, n in counts.most_common(1):
             if len(counts) > 1 and n > _LARGE_SHARE * counts.total():
                 yield (
-                    f"{n / counts.total():.0%} of all {_PLURAL[what]} in train are {label}: scores will say little of "
-                    "the other types; annotate more of those, and set training.selection=macro"
+                    f"{n / counts.total():.0%} of all {_PLURAL[what]} in train are {label}: scores will say little "
+                    "about the other types. Annotate more of them, and set training.selection=macro."
                 )
 
 
@@ -137,12 +136,13 @@ def _find_long(parts: Parts, config: Config) -> Iterator[str]:
         if long and name == "train":
             yield (
                 f"{_n(len(long), 'train sentence')} longer than {limit} words ({_list(long)}): time and memory grow "
-                "with the square of the length; check how the text is split into sentences"
+                "with the square of the length. Check how the text is split into sentences."
             )
         elif long:
             yield (
                 f"{_n(len(long), f'{name} sentence')} longer than extraction.max_words = {limit} ({_list(long)}): "
-                "they are read in windows, and relations across these are missed; raise it, or split them"
+                "they are read in windows, and relations across windows are missed. Raise the setting, or split the "
+                "sentences."
             )
 
 
@@ -157,12 +157,12 @@ def _find_punctuation(parts: Parts) -> Iterator[str]:
     if found:
         yield (
             f"{_n(len(found), 'entity', 'entities')} marked with punctuation at an edge ({_list(found)}): "
-            "boundaries that are not always the same are hard to learn; mark the name alone"
+            "inconsistent boundaries are hard to learn. Mark only the name."
         )
 
 
 def _find_final_stops(examples: Sequence[Example], config: Config) -> Iterator[str]:
-    """Remark on entities that end with the full stop of their sentence, which extraction from raw text leaves out."""
+    """Warn about entities that end with the full stop of their sentence; extraction from raw text leaves it out."""
     if not config.extraction.trim_stops:
         return
     found = [
@@ -175,7 +175,7 @@ def _find_final_stops(examples: Sequence[Example], config: Config) -> Iterator[s
     if len(found) > _MANY_STOPS * len(examples):
         yield (
             f"in train, {_n(len(found), 'entity', 'entities')} marked with the full stop of the sentence "
-            f"({_list(found)}), which extraction from raw text leaves out; set extraction.trim_stops=false to keep it"
+            f"({_list(found)}). Extraction from raw text leaves it out. Set extraction.trim_stops=false to keep it."
         )
 
 
@@ -195,6 +195,8 @@ def _has_loose_edge(words: Sequence[str]) -> bool:
 
 
 _PLURAL = {"entity": "entities", "relation": "relations"}
+_EFFECT = {"dev": "the best model is chosen without them", "test": "they get no scores"}
+"""The effect on entities or relations that a part lacks."""
 
 
 def _places(examples: Iterable[Example], what: str) -> dict[str, list[str]]:
@@ -207,7 +209,11 @@ def _places(examples: Iterable[Example], what: str) -> dict[str, list[str]]:
 
 
 def _count(places: Sequence[str]) -> str:
-    return f"{len(places)} {'example' if len(places) == 1 else 'examples'}: {_list(dict.fromkeys(places))}"
+    return f"{len(places)} {'example' if len(places) == 1 else 'examples'}"
+
+
+def _list_ids(places: Sequence[str]) -> str:
+    return _list(dict.fromkeys(places))
 
 
 def _n(number: int, name: str, plural: str | None = None) -> str:
