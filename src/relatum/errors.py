@@ -23,7 +23,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The error numbers for a file that cannot grow; only code that writes meets them."""
 _CURES = {
     errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space or have the quota raised",
+    errno.EDQUOT: "free some space, or ask for a larger quota",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
     errno.EMFILE: "close other files or raise the limit on open files (ulimit -n)",
     errno.ENOMEM: "free some memory",

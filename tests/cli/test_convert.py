@@ -61,7 +61,7 @@ def test_convert_that_skips_everything_is_an_error(tmp_path: Path, capsys: pytes
     source = write_lines(tmp_path / "a.jsonl", {"words": 3}, {"words": [""]})
     target = tmp_path / "b"
     assert main(["convert", str(source), str(target), "--to", to, "--on-error", "skip"]) == 1
-    assert "Nothing was written: no document of a is left. Mend these records.\n" in capsys.readouterr().err
+    assert "Nothing was written: no document of a is left. Fix these records.\n" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 

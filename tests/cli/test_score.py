@@ -225,7 +225,7 @@ def test_bad_records_of_all_files_are_reported_together(tmp_path: Path) -> None:
         ("gold.jsonl", 2),
         ("pred.jsonl", 1),
     ]
-    assert "Mend these records" in str(caught.value)
+    assert "Fix these records" in str(caught.value)
 
 
 def test_documents_that_do_not_match_are_an_error(files: dict[str, str], tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_wrong_arguments_are_named_with_the_cure(gold: Path, found: Path, tmp_pa
         relatum.score(gold, "nowhere")
     with pytest.raises(RelatumError, match=r"missing in .*one\.jsonl: \"b\""):
         relatum.score(gold, write(tmp_path / "one.jsonl", record("a")))
-    with pytest.raises(DataError, match=r"bad\.jsonl:1 .*\nMend these records first"):
+    with pytest.raises(DataError, match=r"bad\.jsonl:1 .*\nFix these records first"):
         relatum.score(gold, write(tmp_path / "bad.jsonl", {"words": 3}))
     with pytest.raises(SchemaError, match="needs a schema"):
         relatum.score(gold, found, macro_over="schema")

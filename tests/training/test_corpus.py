@@ -259,7 +259,7 @@ def test_skipping_bad_records_leaves_no_readable_gold_out_of_scores(tmp_path: Pa
 
 def test_bad_records_that_leave_nothing_to_train_on_are_named(tmp_path: Path) -> None:
     folder = corpus(tmp_path, train=[{"id": "bad", "words": [""]}])
-    with pytest.raises(DataError, match=r"train\.jsonl:1 .*\nNothing was trained: no record of train is left. Mend"):
+    with pytest.raises(DataError, match=r"train\.jsonl:1 .*\nNothing was trained: no record of train is left. Fix"):
         load_training_data(folder, load_config(None, ["data.on_error=skip"]))
 
 

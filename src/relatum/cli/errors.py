@@ -62,7 +62,7 @@ class ErrorReader:
 
         problems = Problems()
         self._seen = Seen(source.read(problems), self._splitter)
-        problems.raise_if_any("Mend these records, or name other training data with --train.")
+        problems.raise_if_any("Fix these records, or name other training data with --train.")
         self.trained_on = f"{source.path}, {self._seen.n_sentences:,} sentences"
 
     def analyse(self, pairs: Sequence[tuple[Document, Document]], schema: Schema | None) -> ErrorAnalysis:

@@ -79,7 +79,7 @@ def extract(
     if on_error == "fail":
         problems.raise_if_any(SKIP_CURE)
     if not count:
-        problems.raise_if_any("There is nothing else to read; mend these.")
+        problems.raise_if_any("There is nothing else to read; fix these.")
         raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
 
     from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for

@@ -76,7 +76,7 @@ def probe(
     source = find_source(text, input)
     problems = Problems()
     documents = list(source.read(problems))
-    problems.raise_if_any("Mend these, or leave them out.")
+    problems.raise_if_any("Fix these, or leave them out.")
     if not documents:
         from relatum.errors import RelatumError
 

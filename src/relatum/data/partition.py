@@ -94,7 +94,7 @@ def split(  # noqa: PLR0913 -- an argument for each option of the command
     for line in corpus.skipped_lines():
         listener.say(line)
     documents = [document for part in corpus.parts for document in part.read(problems)]
-    problems.raise_if_any("Nothing was written. Mend these records, or convert with --on-error skip first.")
+    problems.raise_if_any("Nothing was written. Fix these records, or convert with --on-error skip first.")
     texts = [document.text for document in documents]
     if lists is not None:
         made = load_lists(Path(lists), documents)

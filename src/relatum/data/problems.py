@@ -35,7 +35,7 @@ class Cure:
         rest = problems.n_records - problems.remedies.total()
         if rest:
             which = f"the other {_n(rest, 'record')}" if problems.remedies else "these records"
-            said.append(f"Mend {which}, or pass {self.skip} to leave them out." if self.skip else f"Mend {which}.")
+            said.append(f"Fix {which}, or pass {self.skip} to leave them out." if self.skip else f"Fix {which}.")
         return " ".join(said)
 
 

@@ -100,7 +100,7 @@ def _read_pairs(
     problems = Problems()
     gold_documents = _read(gold, gold_format, problems, monitor, keep_words)
     predicted = [_read(path, format, problems, monitor) for path in paths]
-    problems.raise_if_any("Mend these records first: leaving them out would change the scores.")
+    problems.raise_if_any("Fix these records first: leaving them out would change the scores.")
     for line in problems.lines():
         monitor.say(line)
     return [

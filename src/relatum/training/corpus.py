@@ -33,7 +33,7 @@ LEAST_FOR_TEST = 100
 """The number of documents below which no test part is held out: all are needed for training and dev."""
 
 _CURE = Cure("Nothing was trained.")
-_FOLD_CURE = "Mend these records first: lists of records count them all."
+_FOLD_CURE = "Fix these records first: lists of records count them all."
 
 # What a model can hold is said as it is for a file format: whole sentences of words with flat entities, and relations
 # inside a sentence. All else that a document has does not concern it, and need not be reported as left out.
@@ -216,7 +216,7 @@ def load_part(path: Path, part: str, config: Config, format_name: str | None = N
     problems = Problems()
     documents = list(chosen[-1].read(problems))
     examples = _examples(documents, config, problems, str(chosen[-1].path))
-    problems.raise_if_any("Mend these records first: leaving them out would change the scores.")
+    problems.raise_if_any("Fix these records first: leaving them out would change the scores.")
     if not examples:
         raise RelatumError(f"{chosen[-1].path}: there are no sentences in it")
     used = f"{chosen[-1].path} is the only part and is taken" if alone and chosen[-1].name != part else ""
