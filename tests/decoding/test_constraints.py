@@ -17,6 +17,7 @@ from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import Cells, Fill, TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Entity, Relation, Span
 
 TYPES = (
@@ -170,7 +171,7 @@ def test_sentences_are_constrained_by_given_entities_and_by_those_found() -> Non
 
     def n_found(entities: Sequence[tuple[Entity, ...]] | None) -> int:
         options = DecodingOptions(constraints="schema")
-        (one,) = decode_sentences(found_types, table, [2], words, tags, options, entities)
+        (one,) = decode_sentences(found_types, table, [2], Tagging(SCHEMA, words, tags), options, entities)
         return len(one.relations)
 
     assert n_found(given) == 1

@@ -7,10 +7,12 @@ from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Relation, Span
 
 SCHEMA = Schema(("X",), (RelationType("r"),))
 SEQUENCE, TABLE = SequenceTags(SCHEMA), TableTags(SCHEMA)  # O B-X I-X; ⊥ →r ←r
+TAGGING = Tagging(SCHEMA, SEQUENCE, TABLE)
 GOLD = Annotation(
     (Entity(Span(0, 2), "X"), Entity(Span(3, 4), "X")),
     (Relation(Entity(Span(3, 4), "X"), Entity(Span(0, 2), "X"), "r"),),
@@ -32,7 +34,7 @@ def decode_one(
 
     tables = None if table is None else batch(table)
     entities = None if given is None else [given]
-    (found,) = decode_sentences(batch(words), tables, [4], SEQUENCE, TABLE, DecodingOptions(), entities)
+    (found,) = decode_sentences(batch(words), tables, [4], TAGGING, DecodingOptions(), entities)
     return found
 
 
@@ -83,11 +85,11 @@ def test_sentences_of_a_batch_are_decoded_as_each_by_itself_whatever_the_padding
     for row, length in enumerate(lengths):
         words[row, length:] = np.inf
         table[row, length:] = table[row, :, length:] = np.inf
-    found = decode_sentences(Logits(words), Logits(table), lengths, SEQUENCE, TABLE, DecodingOptions())
+    found = decode_sentences(Logits(words), Logits(table), lengths, TAGGING, DecodingOptions())
     assert sum(len(one.relations) for one in found) > 3
     for row, length in enumerate(lengths):
         alone = Logits(words[row : row + 1, :length]), Logits(table[row : row + 1, :length, :length])
-        (expected,) = decode_sentences(*alone, [length], SEQUENCE, TABLE, DecodingOptions())
+        (expected,) = decode_sentences(*alone, [length], TAGGING, DecodingOptions())
         assert found[row] == expected
         for one, two in zip(found[row].entities, expected.entities, strict=True):
             assert one.score == pytest.approx(two.score, abs=1e-12)
@@ -99,15 +101,15 @@ def test_sentences_with_a_value_that_is_not_finite_are_refused() -> None:
     words, table = np.zeros((2, 3, 3)), np.zeros((2, 3, 3, 3))
     words[1, 1, 0] = np.nan
     with pytest.raises(RelatumError, match="entity probabilities contain values that are not finite"):
-        decode_sentences(Logits(words), Logits(table), [3, 2], SEQUENCE, TABLE, DecodingOptions())
+        decode_sentences(Logits(words), Logits(table), [3, 2], TAGGING, DecodingOptions())
     words[1, 1, 0], table[0, 2, 0, 1] = 0, np.inf
     with pytest.raises(RelatumError, match="relation probabilities contain values that are not finite"):
-        decode_sentences(Logits(words), Logits(table), [3, 2], SEQUENCE, TABLE, DecodingOptions())
-    decode_sentences(Logits(words), Logits(table), [2, 2], SEQUENCE, TABLE, DecodingOptions())
+        decode_sentences(Logits(words), Logits(table), [3, 2], TAGGING, DecodingOptions())
+    decode_sentences(Logits(words), Logits(table), [2, 2], TAGGING, DecodingOptions())
 
 
 def test_sentences_longer_than_their_probabilities_are_refused() -> None:
     with pytest.raises(ValueError, match="a sentence has 5 words, but the entity probabilities are of 4"):
-        decode_sentences(np.zeros((1, 4, 3)), None, [5], SEQUENCE, TABLE, DecodingOptions())
+        decode_sentences(np.zeros((1, 4, 3)), None, [5], TAGGING, DecodingOptions())
     with pytest.raises(ValueError, match=r"shape \(1, 4, 3\), expected \(2, 4, 3\)"):
-        decode_sentences(np.zeros((1, 4, 3)), None, [4, 4], SEQUENCE, TABLE, DecodingOptions())
+        decode_sentences(np.zeros((1, 4, 3)), None, [4, 4], TAGGING, DecodingOptions())

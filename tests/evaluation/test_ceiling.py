@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from relatum.evaluation.ceiling import describe_ceiling, find_expressible, is_limited, measure_ceiling
+from relatum.config import TaggingConfig
+from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
 from relatum.schema import RelationType, Schema
-from relatum.tagging.sequence import SequenceTags
-from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
 SCHEMA = Schema(("Loc", "Org"), (RelationType("In"), RelationType("Near")))
@@ -15,13 +15,13 @@ ROME, ITALY, SEA = (Entity(Span(n, n + 1), "Loc") for n in range(3))
 SENTENCE = Sentence(("Rome", "Italy", "Sea"))
 
 
-def tags(directed: bool = True) -> tuple[SequenceTags, TableTags]:
-    return SequenceTags(SCHEMA), TableTags(SCHEMA, directed=directed)
+def tagging(directed: bool = True) -> Tagging:
+    return Tagging.of(SCHEMA, TaggingConfig(directed=directed, conflicts="first"))
 
 
 def test_gold_that_the_tags_express_has_no_ceiling() -> None:
     gold = Annotation((ROME, ITALY, SEA), (Relation(ROME, ITALY, "In"), Relation(ITALY, SEA, "Near")))
-    ceiling = measure_ceiling([Example(SENTENCE, gold)], *tags())
+    ceiling = measure_ceiling([Example(SENTENCE, gold)], tagging())
     assert not is_limited(ceiling)
     assert ceiling.relations_strict.macro.f1 == 1
 
@@ -30,7 +30,7 @@ def test_gold_left_out_by_the_settings_lowers_the_ceiling() -> None:
     nested = Entity(Span(0, 2), "Org")
     left_out = Annotation((nested,), (Relation(nested, SEA, "Near"),))
     example = Example(SENTENCE, Annotation((ROME, SEA), (Relation(ROME, SEA, "In"),)), left_out=left_out)
-    ceiling = measure_ceiling([example], *tags())
+    ceiling = measure_ceiling([example], tagging())
     assert is_limited(ceiling)
     assert ceiling.entities.micro.recall == pytest.approx(2 / 3)
     assert ceiling.entities.micro.precision == 1
@@ -39,28 +39,28 @@ def test_gold_left_out_by_the_settings_lowers_the_ceiling() -> None:
 
 
 def test_task_without_gold_does_not_limit_scores() -> None:
-    assert not is_limited(measure_ceiling([Example(SENTENCE, Annotation((ROME, SEA)))], *tags()))
+    assert not is_limited(measure_ceiling([Example(SENTENCE, Annotation((ROME, SEA)))], tagging()))
 
 
 def test_relation_of_an_entity_that_the_tags_lose_is_out_of_reach() -> None:
     nested = Entity(Span(0, 2), "Org")
     gold = Annotation((ROME, nested, SEA), (Relation(ROME, SEA, "In"), Relation(nested, SEA, "Near")))
-    found = find_expressible(Example(SENTENCE, gold), *tags())
+    found = tagging().find_expressible(gold, len(SENTENCE))
     assert found == Annotation((ROME, SEA), (Relation(ROME, SEA, "In"),))
 
 
 def test_second_relation_of_a_pair_lowers_the_ceiling() -> None:
     gold = Annotation((ROME, ITALY), (Relation(ROME, ITALY, "In"), Relation(ROME, ITALY, "Near")))
-    assert len(find_expressible(Example(SENTENCE, gold), *tags()).relations) == 1
+    assert len(tagging().find_expressible(gold, len(SENTENCE)).relations) == 1
     both_ways = Annotation((ROME, ITALY), (Relation(ROME, ITALY, "In"), Relation(ITALY, ROME, "In")))
-    assert len(find_expressible(Example(SENTENCE, both_ways), *tags()).relations) == 1
-    assert len(find_expressible(Example(SENTENCE, both_ways), *tags(directed=False)).relations) == 2
+    assert len(tagging().find_expressible(both_ways, len(SENTENCE)).relations) == 1
+    assert len(tagging(directed=False).find_expressible(both_ways, len(SENTENCE)).relations) == 2
 
 
 def test_types_that_the_model_does_not_know_are_out_of_reach() -> None:
     person = Entity(Span(1, 2), "Peop")
     gold = Annotation((ROME, person), (Relation(ROME, person, "In"), Relation(ROME, ROME, "Owns")))
-    ceiling = measure_ceiling([Example(SENTENCE, gold)], *tags(), macro_over="schema")
+    ceiling = measure_ceiling([Example(SENTENCE, gold)], tagging(), macro_over="schema")
     assert ceiling.macro_over == "all"
     assert ceiling.entities.micro.recall == 0.5
     assert ceiling.relations.micro.recall == 0

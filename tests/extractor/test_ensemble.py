@@ -70,9 +70,9 @@ def test_ensemble_decodes_the_mean_of_probabilities(given: bool) -> None:
             np.mean(one, axis=0) for one in zip(*(probabilities(member, sentence) for member in members), strict=True)
         )
         first = members[0]
-        tags = first.sequence_tags, first.table_tags
+        tagging = first.tagging
         own = [entities[number]] if given else None
-        found = decode_sentences(of_words, of_cells, [len(sentence)], *tags, DecodingOptions(), own)
+        found = decode_sentences(of_words, of_cells, [len(sentence)], tagging, DecodingOptions(), own)
         expected.append(Prediction(sentence, found[0]))
     predictions = Ensemble(members).predict(SENTENCES, entities if given else None)
     assert_same(predictions, expected)
@@ -236,8 +236,10 @@ def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Pat
             of_words.append(outputs.entity_logits.double().softmax(-1).numpy())
             assert outputs.relation_logits is not None
             of_cells.append(outputs.relation_logits.double().softmax(-1).numpy())
-        tags = models[0].sequence_tags, models[0].table_tags
-        (one,) = decode_sentences(np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], *tags, DecodingOptions())
+        tagging = models[0].tagging
+        (one,) = decode_sentences(
+            np.mean(of_words, 0), np.mean(of_cells, 0), [len(sentence)], tagging, DecodingOptions()
+        )
         expected.append(one.entities)
     assert found == expected
     assert any(found)

@@ -20,6 +20,7 @@ from relatum.runtime.base import select
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import SequenceTags
 from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Context, Entity, Relation, Span
 
 NO_RUNTIME: Any = None
@@ -144,8 +145,7 @@ def test_failure_of_a_job_is_raised_and_nothing_is_done_after_it(monkeypatch: py
 def test_scores_of_a_batch_are_decoded_for_the_words_of_each_window() -> None:
     schema = Schema(("X",), (RelationType("r"),))
     model: Any = SimpleNamespace(
-        sequence_tags=SequenceTags(schema),
-        table_tags=TableTags(schema),
+        tagging=Tagging(schema, SequenceTags(schema), TableTags(schema)),
         config=SimpleNamespace(decoding=DecodingConfig()),
     )
     of_words, of_cells = torch.zeros(2, 3, 3), torch.zeros(2, 3, 3, 3)
@@ -170,8 +170,8 @@ def test_scores_are_decoded_as_the_model_is_set() -> None:
 
     def found(**settings: Any) -> Annotation:
         decoding = DecodingConfig(**settings)
-        tags = {"sequence_tags": SequenceTags(schema), "table_tags": TableTags(schema)}
-        model: Any = SimpleNamespace(**tags, config=SimpleNamespace(decoding=decoding))
+        tagging = Tagging(schema, SequenceTags(schema), TableTags(schema))
+        model: Any = SimpleNamespace(tagging=tagging, config=SimpleNamespace(decoding=decoding))
         return jobs._finish(model, job, jobs._Scores.fetch(of_words, of_cells))[1][0]
 
     assert len(found().entities) == 1

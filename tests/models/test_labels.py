@@ -15,8 +15,8 @@ from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 def test_tags_are_those_of_the_paper_for_a_small_sentence(make_model: Any, examples: list[Example]) -> None:
     """Section 3: B and I over the words, →r in every cell of head and tail, ←r in the mirrored ones."""
     model: Model = make_model()
-    assert model.sequence_tags.names == ("O", "B-Org", "I-Org", "B-Peop", "I-Peop")
-    assert model.table_tags.names == ("⊥", "→Work_For", "←Work_For", "↔Kin")
+    assert model.tagging.words.names == ("O", "B-Org", "I-Org", "B-Peop", "I-Peop")
+    assert model.tagging.cells.names == ("⊥", "→Work_For", "←Work_For", "↔Kin")
     labels = make_labels(examples[:1], model)
     assert labels.entity_tags.tolist() == [[3, 4, 0, 0, 1, 0]]
     expected = torch.zeros(6, 6, dtype=torch.long)
@@ -40,9 +40,9 @@ def test_labels_equal_the_tagging(
     assert labels.relation_tags.shape == (2, 6, 6)
     for row, example in enumerate(examples):
         n = len(example.sentence)
-        tags = model.sequence_tags.encode(example.gold.entities, n).tags
+        tags = model.tagging.words.encode(example.gold.entities, n).tags
         assert labels.entity_tags[row].tolist() == [*tags, *[IGNORED] * (6 - n)]
-        table = model.table_tags.encode(example.gold, n).cells
+        table = model.tagging.cells.encode(example.gold, n).cells
         for i in range(6):
             for j in range(6):
                 filled = {"entire": True, "lower": i > j, "upper": i < j}[fill]

@@ -45,7 +45,7 @@ def expected_losses(outputs: Outputs, labels: Labels) -> tuple[list[float], list
 
 def compute(model: Model, examples: list[Example]) -> tuple[Loss, list[float], list[float]]:
     labels = make_labels(examples, model)
-    outputs = make_outputs(labels, len(model.sequence_tags.names), len(model.table_tags.names))
+    outputs = make_outputs(labels, len(model.tagging.words.names), len(model.tagging.cells.names))
     return joint_loss(outputs, labels, model.config.training), *expected_losses(outputs, labels)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,14 @@ from relatum.data.records import BadRecord, shorten
 from relatum.data.splitting import Splitter, make_splitter
 from relatum.errors import Problem
 from relatum.monitor import Monitor, as_monitor
-from relatum.schema import Schema, SchemaBuilder
-from relatum.tagging.sequence import SequenceTags
-from relatum.tagging.table import TableTags
+from relatum.schema import SchemaBuilder
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Document, Example
 
 _TRIED = 1000
 """The most words that the entities of a sentence may have for its tags to be tried; the cost is quadratic in them."""
 _KNOWN = 500
 """The number of labels beyond which tags are made afresh, without the labels seen before."""
-
-MakeTags = Callable[[Schema], tuple[SequenceTags, TableTags]]
 
 
 @dataclass(slots=True)
@@ -140,27 +136,22 @@ def inspect(
     for line in corpus.skipped_lines():
         listener.say(line)
     splitter = make_splitter(settings.text.words, settings.text.sentences)
-    inspection = inspect_corpus(corpus, splitter, partial(_make_tags, settings.tagging), listener.watch)
+    inspection = inspect_corpus(corpus, splitter, settings.tagging, listener.watch)
     for line in inspection.problems.lines():
         listener.say(line)
     return inspection
 
 
-def _make_tags(tagging: TaggingConfig, schema: Schema) -> tuple[SequenceTags, TableTags]:
-    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
-    return SequenceTags(schema, tagging.scheme), table
-
-
 def inspect_corpus(
-    corpus: Corpus, splitter: Splitter, make_tags: MakeTags, watch: Watch = lambda documents, _: documents
+    corpus: Corpus, splitter: Splitter, tagging: TaggingConfig, watch: Watch = lambda documents, _: documents
 ) -> Inspection:
     """Count what is in a corpus, in one pass and a fixed amount of memory.
 
-    `make_tags` gives the tags that a model would learn, so that what they cannot say is counted.
+    Entities and relations that the tags of a model with these settings cannot express are counted too.
     """
     problems = Problems()
     index = SentenceIndex()
-    tagger = _Tagger(make_tags, problems)
+    tagger = _Tagger(tagging, problems)
     parts: dict[str, PartCounts] = {}
     try:
         for part in corpus.parts:
@@ -181,12 +172,12 @@ def inspect_corpus(
 class _Tagger:
     """A counter of annotations that tags cannot express; the tags are made anew only when a new label is seen."""
 
-    def __init__(self, make_tags: MakeTags, problems: Problems) -> None:
-        self._make_tags = make_tags
+    def __init__(self, settings: TaggingConfig, problems: Problems) -> None:
+        self._settings = settings
         self._problems = problems
         self._schema = SchemaBuilder()
         self._labels: set[tuple[str, ...]] = set()
-        self._tags = make_tags(self._schema.build())
+        self._tagging = Tagging.of(self._schema.build(), settings)
 
     def count_lost(self, example: Example, counts: PartCounts) -> None:
         """Count the reason for each entity and relation of a sentence that its tags cannot express."""
@@ -201,14 +192,12 @@ class _Tagger:
                 self._schema, self._labels = SchemaBuilder(), set()
             self._labels |= labels
             self._schema.add(gold)
-            self._tags = self._make_tags(self._schema.build())
-        sequence, table = self._tags
-        if len(gold.entities) > 1 or any(entity.fragments for entity in gold.entities):
-            counts.lost_entities.update(lost.reason for lost in sequence.encode(gold.entities, n_words).lost)
-        if gold.relations:
-            encoded = table.encode(gold, n_words)
-            counts.lost_relations.update(lost.reason for lost in encoded.lost)
-            counts.gained_relations += len(encoded.gained)
+            self._tagging = Tagging.of(self._schema.build(), self._settings)
+        if len(gold.entities) > 1 or gold.relations or any(entity.fragments for entity in gold.entities):
+            tagged = self._tagging.encode(gold, n_words)
+            counts.lost_entities.update(lost.reason for lost in tagged.lost_entities)
+            counts.lost_relations.update(lost.reason for lost in tagged.lost_relations)
+            counts.gained_relations += len(tagged.gained_relations)
 
 
 def _ignore(_what: str, _times: int) -> None:

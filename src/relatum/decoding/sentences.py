@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from relatum.decoding.entities import Search, decode_words
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.relations import Constraints, Opposite, decode_tables
-from relatum.tagging.sequence import SequenceTags
-from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity
 
 
@@ -29,8 +28,7 @@ def decode_sentences(
     entity_probabilities: Probabilities | Logits,
     relation_probabilities: Probabilities | Logits | None,
     lengths: Sequence[int],
-    sequence_tags: SequenceTags,
-    table_tags: TableTags,
+    tagging: Tagging,
     options: DecodingOptions,
     entities: Sequence[tuple[Entity, ...]] | None = None,
 ) -> list[Annotation]:
@@ -42,10 +40,10 @@ def decode_sentences(
     probabilities there are no relations.
     """
     if entities is None:
-        entities = decode_words(entity_probabilities, lengths, sequence_tags, options.search)
+        entities = decode_words(entity_probabilities, lengths, tagging.words, options.search)
     if relation_probabilities is None:
         return [Annotation(of_sentence) for of_sentence in entities]
     relations = decode_tables(
-        relation_probabilities, lengths, entities, table_tags, options.opposite, options.constraints
+        relation_probabilities, lengths, entities, tagging.cells, options.opposite, options.constraints
     )
     return [Annotation(*of_sentence) for of_sentence in zip(entities, relations, strict=True)]

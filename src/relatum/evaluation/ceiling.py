@@ -12,30 +12,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from relatum.evaluation.metrics import MacroOver, Scores, evaluate, usable_macro
-from relatum.types import Annotation, Example
+from relatum.types import Example
 
 if TYPE_CHECKING:
-    from relatum.tagging.sequence import SequenceTags
-    from relatum.tagging.table import TableTags  # brings numpy, which plain scores do without
+    from relatum.tagging.tagging import Tagging  # brings numpy, which plain scores do without
 
 
-def measure_ceiling(
-    examples: Iterable[Example], sequence: SequenceTags, table: TableTags, macro_over: MacroOver = "gold"
-) -> Scores:
+def measure_ceiling(examples: Iterable[Example], tagging: Tagging, macro_over: MacroOver = "gold") -> Scores:
     """Score the expressible part of gold against all of gold."""
-    pairs = [(example.full_gold, find_expressible(example, sequence, table)) for example in examples]
-    schema = sequence.schema
-    return evaluate(pairs, schema, usable_macro(macro_over, schema, (gold for gold, _ in pairs)))
-
-
-def find_expressible(example: Example, sequence: SequenceTags, table: TableTags) -> Annotation:
-    """Return the gold entities and relations of a sentence that the tags express."""
-    known = sequence.schema.restrict(example.gold)
-    n_words = len(example.sentence)
-    lost_entities = {lost.entity for lost in sequence.encode(known.entities, n_words).lost}
-    entities = tuple(entity for entity in known.entities if entity not in lost_entities)
-    lost_relations = {lost.relation for lost in table.encode(Annotation(entities, known.relations), n_words).lost}
-    return Annotation(entities, tuple(relation for relation in known.relations if relation not in lost_relations))
+    examples = list(examples)
+    gold = [example.full_gold for example in examples]
+    expressible = [tagging.find_expressible(example.gold, len(example.sentence)) for example in examples]
+    schema = tagging.schema
+    return evaluate(zip(gold, expressible, strict=True), schema, usable_macro(macro_over, schema, gold))
 
 
 def is_limited(ceiling: Scores) -> bool:

@@ -138,8 +138,7 @@ def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilit
         Logits(of_words),
         None if of_cells is None else Logits(of_cells),
         [len(words) for words in job.words],
-        model.sequence_tags,
-        model.table_tags,
+        model.tagging,
         DecodingOptions(settings.opposite, settings.entities, settings.constraints),
         job.given,
     )

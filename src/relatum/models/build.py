@@ -25,8 +25,7 @@ from relatum.models.model import Model
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.vocabulary import FIRST, Vocabulary
 from relatum.schema import Schema
-from relatum.tagging.sequence import SequenceTags
-from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,10 @@ def build_model(
     """Build a model with fresh weights; setting the seed is left to the caller."""
     words = None if word_vectors is None else Vocabulary(word_vectors.words, config.words.lower)
     known = Vocabulary(tuple(characters)) if config.characters.kind == "lstm" else None
-    tagging = config.tagging
+    tagging = Tagging.of(schema, config.tagging)
     sizes = Sizes(
-        n_entity_tags=len(SequenceTags(schema, tagging.scheme).names),
-        n_relation_tags=len(TableTags(schema, tagging.fill, tagging.cells, tagging.directed).names),
+        n_entity_tags=len(tagging.words.names),
+        n_relation_tags=len(tagging.cells.names),
         context_width=0 if encoder is None else encoder.width,
         n_mixed=1 if encoder is None else encoder.n_mixed,
         n_attention_maps=0 if encoder is None else encoder.n_attention_maps,

@@ -40,15 +40,15 @@ class ExampleLabels:
 def label_example(example: Example, model: Model) -> ExampleLabels:
     """Return the tags of one example; cells that the table tags do not fill are ignored."""
     n_words = len(example.sentence)
-    sequence = model.sequence_tags.encode(example.gold.entities, n_words)
-    table = model.table_tags.encode(example.gold, n_words)
+    tagged = model.tagging.encode(example.gold, n_words)
     relation_tags = torch.zeros(n_words, n_words, dtype=torch.long)
-    for (row, column), tag in table.cells.items():
+    for (row, column), tag in tagged.cell_tags.items():
         relation_tags[row, column] = tag
-    relation_tags[~torch.from_numpy(model.table_tags.fill_mask(n_words))] = IGNORED
+    relation_tags[~torch.from_numpy(model.tagging.fill_mask(n_words))] = IGNORED
     if not model.config.training.diagonal_loss:
         relation_tags.fill_diagonal_(IGNORED)
-    return ExampleLabels(torch.tensor(sequence.tags), relation_tags, len(sequence.lost), len(table.lost))
+    n_lost = len(tagged.lost_entities), len(tagged.lost_relations)
+    return ExampleLabels(torch.tensor(tagged.word_tags), relation_tags, *n_lost)
 
 
 def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None) -> Labels:

@@ -12,8 +12,7 @@ from relatum.encoders.base import TextEncoder
 from relatum.models.network import TableSequenceNetwork
 from relatum.models.vocabulary import Vocabulary
 from relatum.schema import Schema
-from relatum.tagging.sequence import SequenceTags
-from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Calibration
 
 
@@ -34,13 +33,8 @@ class Model:
     """The map that an extractor applies to scores; None if it shows the network's own scores."""
 
     @cached_property
-    def sequence_tags(self) -> SequenceTags:
-        return SequenceTags(self.schema, self.config.tagging.scheme)
-
-    @cached_property
-    def table_tags(self) -> TableTags:
-        tagging = self.config.tagging
-        return TableTags(self.schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
+    def tagging(self) -> Tagging:
+        return Tagging.of(self.schema, self.config.tagging)
 
     @property
     def reads_attention_maps(self) -> bool:

@@ -71,7 +71,7 @@ def calibrate(
     pairs = [(example.full_gold, one.found) for example, one in zip(examples, predictions, strict=True)]
     calibrated = confidence.calibrate({part: pairs}, schema, given)
     assert calibrated.calibration is not None, "it was fitted on the part"
-    ceiling = measure_ceiling(examples, extractor.model.sequence_tags, extractor.model.table_tags)
+    ceiling = measure_ceiling(examples, extractor.model.tagging)
     _save(calibrated, folder, None if out is None else Path(out), with_confidence(extractor.card, calibrated))
     return ModelCalibration(
         folder if out is None else Path(out),

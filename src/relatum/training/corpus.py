@@ -21,8 +21,7 @@ from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
 from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
 from relatum.schema import RelationType, Schema, infer_schema
-from relatum.tagging.sequence import SequenceTags
-from relatum.tagging.table import TableTags
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Document, Example
 
 DEV_SHARE = 0.15
@@ -491,18 +490,16 @@ def _unconstrained(schema: Schema) -> list[str]:
 
 def _try_tags(parts: Mapping[str, Sequence[Example]], schema: Schema, config: Config, problems: Problems) -> list[str]:
     """Count the annotations that no model with these tags can learn or find; return remarks on the best scores."""
-    tagging = config.tagging
-    sequence = SequenceTags(schema, tagging.scheme)
-    table = TableTags(schema, tagging.fill, tagging.cells, tagging.directed, tagging.conflicts)
+    tagging = Tagging.of(schema, config.tagging)
     for name, examples in parts.items():
         for example in examples:
-            n_words = len(example.sentence)
             where = f"{name}, {example.id}"
-            for entity in sequence.encode(example.gold.entities, n_words).lost:
+            tagged = tagging.encode(example.gold, len(example.sentence))
+            for entity in tagged.lost_entities:
                 problems.remark(f"entities in {name} that the tags cannot say: {entity.reason}", where)
-            for relation in table.encode(example.gold, n_words).lost:
+            for relation in tagged.lost_relations:
                 problems.remark(f"relations in {name} that the tags cannot say: {relation.reason}", where)
-    ceilings = {name: measure_ceiling(parts[name], sequence, table) for name in ("dev", "test")}
+    ceilings = {name: measure_ceiling(parts[name], tagging) for name in ("dev", "test")}
     return [
         f"{name}: gold that the tagging cannot express counts as missed; the best it allows is {describe_ceiling(one)}"
         for name, one in ceilings.items()

@@ -116,7 +116,7 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     given = gold_entities or config.evaluation.entities == "gold"
     predictions = predict_examples(extractor, examples, given, on_progress)
     pairs = [(own, prediction.found) for own, prediction in zip(gold, predictions, strict=True)]
-    ceiling = measure_ceiling(examples, extractor.model.sequence_tags, extractor.model.table_tags, macro_over)
+    ceiling = measure_ceiling(examples, extractor.model.tagging, macro_over)
     report = make_report([pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given, ceiling=ceiling)
     (scored,) = report.systems
     return ModelEvaluation(

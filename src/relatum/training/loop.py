@@ -342,7 +342,7 @@ class _Run:
         found = {part: predict(whole, examples) for part, examples in parts.items()}
         scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
         ceilings = {
-            part: measure_ceiling(examples, whole.sequence_tags, whole.table_tags, self._config.evaluation.macro_over)
+            part: measure_ceiling(examples, whole.tagging, self._config.evaluation.macro_over)
             for part, examples in parts.items()
         }
         confidence = self._calibrate(parts, found)

@@ -158,7 +158,7 @@ def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Se
         attention = [part.attention for part in parts if part.attention is not None]
         table = lay_cells(windows, cells, len(sentence)) if cells else None
         if table is not None:
-            empty = ~model.table_tags.fill_mask(len(sentence))
+            empty = ~model.tagging.fill_mask(len(sentence))
             table[empty] = 0
             table[empty, 0] = 1
         return ProbedLayer(
@@ -172,8 +172,8 @@ def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Se
         text,
         sentence.offsets,
         tuple(windows),
-        model.sequence_tags.names,
-        model.table_tags.names,
+        model.tagging.words.names,
+        model.tagging.cells.names,
         tuple(layer(parts) for parts in zip(*(reading.layers for reading in readings), strict=True)),
     )
 

@@ -1,0 +1,66 @@
+"""The tagging of a model: annotations as tags of words and of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relatum.config import TaggingConfig
+from relatum.schema import Schema
+from relatum.tagging.sequence import LostEntity, SequenceTags
+from relatum.tagging.table import Cell, LostRelation, TableTags
+from relatum.types import Annotation, Relation
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedSentence:
+    """The tags of a sentence, and the annotations that they do not express."""
+
+    word_tags: tuple[int, ...]
+    """The index of the tag of each word."""
+    cell_tags: dict[Cell, int]
+    """The indices of the tags of cells; all other cells have the tag 0, no relation."""
+    lost_entities: tuple[LostEntity, ...]
+    lost_relations: tuple[LostRelation, ...]
+    gained_relations: tuple[Relation, ...]
+    """Relations that the tags express beside the annotated ones, between entities that share words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """The tags of words, which express entities, and the tags of cells, which express relations.
+
+    Everything outside `tagging` and `decoding` holds this one object.
+    """
+
+    schema: Schema
+    words: SequenceTags
+    cells: TableTags
+
+    @classmethod
+    def of(cls, schema: Schema, settings: TaggingConfig) -> Tagging:
+        """Return the tagging that the settings describe, for the labels of a schema."""
+        words = SequenceTags(schema, settings.scheme)
+        cells = TableTags(schema, settings.fill, settings.cells, settings.directed, settings.conflicts)
+        return cls(schema, words, cells)
+
+    def encode(self, annotation: Annotation, n_words: int) -> TaggedSentence:
+        """Return the tags of a sentence of `n_words` words."""
+        words = self.words.encode(annotation.entities, n_words)
+        cells = self.cells.encode(annotation, n_words)
+        return TaggedSentence(words.tags, dict(cells.cells), words.lost, cells.lost, cells.gained)
+
+    def fill_mask(self, n_words: int) -> NDArray[np.bool_]:
+        """Return (words, words): true in the cells that have a tag."""
+        return self.cells.fill_mask(n_words)
+
+    def find_expressible(self, annotation: Annotation, n_words: int) -> Annotation:
+        """Return the entities and relations of an annotation that the tags express; unknown types are left out."""
+        known = self.schema.restrict(annotation)
+        lost_entities = {lost.entity for lost in self.words.encode(known.entities, n_words).lost}
+        entities = tuple(entity for entity in known.entities if entity not in lost_entities)
+        cells = self.cells.encode(Annotation(entities, known.relations), n_words)
+        lost_relations = {lost.relation for lost in cells.lost}
+        return Annotation(entities, tuple(relation for relation in known.relations if relation not in lost_relations))
