@@ -19,7 +19,7 @@ _LINES = '{"text": "…"} on each line'
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TextSource:
     """A source of texts that can be read more than once; a text that cannot be used becomes a problem."""
 
     where: str
@@ -29,7 +29,7 @@ class Source:
     expected: str = "text"
 
 
-def find_source(text: str | None, path: Path | None) -> Source:
+def find_source(text: str | None, path: Path | None) -> TextSource:
     """Return the source of the given text, of the file or folder at the path, or else of standard input."""
     from relatum.errors import RelatumError
 
@@ -38,7 +38,9 @@ def find_source(text: str | None, path: Path | None) -> Source:
     if path is None:
         return _standard_input() if text is None else _one_text(_argument(text))
     if path.is_dir():
-        return Source(str(path), lambda problems: _read_folder(path, problems), True, "files whose names end in .txt")
+        return TextSource(
+            str(path), lambda problems: _read_folder(path, problems), True, "files whose names end in .txt"
+        )
     if not path.exists():
         raise RelatumError(f"{path}: no such file or folder")
     if not path.is_file():
@@ -46,14 +48,14 @@ def find_source(text: str | None, path: Path | None) -> Source:
     if path.suffix.lower() == ".json":
         raise RelatumError(f'{path}: texts are not read from .json; expected .jsonl with {{"text": "…"}} on each line')
     if path.suffix.lower() in (".jsonl", ".ndjson"):
-        return Source(str(path), lambda problems: _read_lines(path, problems), True, _LINES)
-    return Source(str(path), lambda problems: _read_file(path, path.stem, problems))
+        return TextSource(str(path), lambda problems: _read_lines(path, problems), True, _LINES)
+    return TextSource(str(path), lambda problems: _read_file(path, path.stem, problems))
 
 
-def _one_text(text: str) -> Source:
+def _one_text(text: str) -> TextSource:
     from relatum.types import Document
 
-    return Source("the text", lambda _: iter([Document("text", text)]))
+    return TextSource("the text", lambda _: iter([Document("text", text)]))
 
 
 def _argument(text: str) -> str:
@@ -71,7 +73,7 @@ def _argument(text: str) -> str:
     return text
 
 
-def _standard_input() -> Source:
+def _standard_input() -> TextSource:
     """Read standard input as one text, or as JSONL if the first line is a record with a text."""
     import codecs
 
@@ -85,7 +87,7 @@ def _standard_input() -> Source:
     data = sys.stdin.buffer.read().removeprefix(codecs.BOM_UTF8)
     if _begins_with_record(data):
         say('standard input is read as JSONL, since its first line is an object with a "text"')
-        return Source("standard input", lambda problems: _read_piped_lines(data, problems), True, _LINES)
+        return TextSource("standard input", lambda problems: _read_piped_lines(data, problems), True, _LINES)
     try:
         return _one_text(data.decode())
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
-    from relatum.cli.sources import Source
+    from relatum.cli.sources import TextSource
     from relatum.extractor.result import Extraction
     from relatum.types import Document
 
@@ -19,7 +19,7 @@ _SHOWN_TEXT = 2000
 """The most characters of a text that are shown above its table."""
 
 
-def default_format(source: Source, out: Path | None) -> OutputFormat:
+def default_format(source: TextSource, out: Path | None) -> OutputFormat:
     """Return the format to write if no format is asked for."""
     if out is not None and out.suffix.lower() in _SUFFIXES:
         return _SUFFIXES[out.suffix.lower()]
@@ -29,7 +29,7 @@ def default_format(source: Source, out: Path | None) -> OutputFormat:
 
 
 def write_extractions(
-    extractions: Iterator[Extraction], format: OutputFormat, out: Path | None, source: Source
+    extractions: Iterator[Extraction], format: OutputFormat, out: Path | None, source: TextSource
 ) -> None:
     """Print extractions, or write them to a file or folder, which appears whole or not at all."""
     from relatum.data.atomic import replacing_file
@@ -44,7 +44,7 @@ def write_extractions(
             _print(extractions, format, file, source)
 
 
-def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO, source: Source) -> None:
+def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO, source: TextSource) -> None:
     from relatum.cli.console import to_json
 
     def record(extraction: Extraction, indent: int | None = None) -> str:
@@ -70,7 +70,7 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
         out.writelines(record(extraction, indent) + "\n" for extraction in extractions)
 
 
-def _print_tables(extractions: Iterator[Extraction], out: TextIO, source: Source) -> None:
+def _print_tables(extractions: Iterator[Extraction], out: TextIO, source: TextSource) -> None:
     from rich import box
     from rich.table import Table
 

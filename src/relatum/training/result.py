@@ -29,7 +29,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class PartCounts:
+class LabelCounts:
     """The sentences of a part, and how often each label is in its gold annotations."""
 
     sentences: int
@@ -54,7 +54,7 @@ class DataSummary:
     fold: str | None
     sha256: str
     """The fingerprint of all sentences and annotations."""
-    parts: Mapping[str, PartCounts]
+    parts: Mapping[str, LabelCounts]
     remarks: tuple[str, ...]
 
 

@@ -28,7 +28,7 @@ _MOST_PARTS = 3
 _ALIGNMENT = 64
 
 
-class State(NamedTuple):
+class LayerResult(NamedTuple):
     """The output of a layer; zero where there is no word."""
 
     sequence: Tensor
@@ -36,18 +36,18 @@ class State(NamedTuple):
     attention: Tensor
 
 
-class Scores(NamedTuple):
+class NetworkScores(NamedTuple):
     """The output of the network; zero where there is no word."""
 
     of_words: Tensor
     of_cells: Tensor | None
-    states: list[State]
+    states: list[LayerResult]
 
 
 class PreparedScores(NamedTuple):
     """Scores that are yet to be computed."""
 
-    scores: Scores
+    scores: NetworkScores
     run: Callable[[], None]
     """Computes the scores; before, the tensors may hold anything."""
 
@@ -116,7 +116,7 @@ class PackedNetwork(Holder):
             )
         )
 
-    def read(self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False) -> Scores:
+    def read(self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False) -> NetworkScores:
         """Return the scores of tags; see `prepare`."""
         prepared = self.prepare(parts, maps, lengths, keep)
         prepared.run()
@@ -160,7 +160,7 @@ class PackedNetwork(Holder):
         else:
             sizes |= {"sequences": n_kept * sizes["initial"], "tables": n_kept * sizes["pairs"]}
         room = _give_room(job, sizes)
-        scores = Scores(of_words, of_cells, [State(*one) for one in zip(*states, strict=True)])
+        scores = NetworkScores(of_words, of_cells, [LayerResult(*one) for one in zip(*states, strict=True)])
 
         # All that the job points to lives as long as this, whatever becomes of the rest.
         def run(_held: object = (self, words, maps, parts, room, scores)) -> None:

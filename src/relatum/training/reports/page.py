@@ -13,7 +13,7 @@ from relatum.look.rendering import render
 from relatum.scores import Score, Scores
 from relatum.training.folder import RunFolder
 from relatum.training.reports.curves import TASKS, loss_curves, make_svg, score_curves
-from relatum.training.result import PartCounts, RunResult
+from relatum.training.result import LabelCounts, RunResult
 
 
 def write_reports(folder: RunFolder, result: RunResult) -> None:
@@ -40,7 +40,7 @@ def make_summary(result: RunResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _part_line(name: str, counts: PartCounts) -> str:
+def _part_line(name: str, counts: LabelCounts) -> str:
     return (
         f"  {name:<6}{counts.sentences:>9,} sentences {counts.n_entities:>9,} entities "
         f"{counts.n_relations:>9,} relations"
@@ -150,7 +150,7 @@ def _error(task: TaskConfidence) -> str:
     return "–" if task.error is None else f"{100 * task.error:.2f}"
 
 
-def _data_rows(parts: Mapping[str, PartCounts]) -> list[list[str]]:
+def _data_rows(parts: Mapping[str, LabelCounts]) -> list[list[str]]:
     """Return how often each label is in each part."""
     rows = [["sentences", *(f"{part.sentences:,}" for part in parts.values())]]
     for counts in ([part.entities for part in parts.values()], [part.relations for part in parts.values()]):

@@ -15,7 +15,7 @@ from relatum.training import provenance
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
 from relatum.training.history import Progress
-from relatum.training.result import BestModel, DataSummary, LeftOut, PartCounts, RunResult
+from relatum.training.result import BestModel, DataSummary, LabelCounts, LeftOut, RunResult
 from relatum.types import Example
 
 
@@ -63,11 +63,11 @@ def _summarise(record: RunRecord, data: TrainingData) -> DataSummary:
     return DataSummary(record.data, record.fold, record.fingerprint, parts, data.remarks)
 
 
-def _count(examples: Sequence[Example]) -> PartCounts:
+def _count(examples: Sequence[Example]) -> LabelCounts:
     entities = Counter(entity.label for example in examples for entity in example.full_gold.entities)
     relations = Counter(relation.label for example in examples for relation in example.full_gold.relations)
     left_out = LeftOut(
         sum(len(example.left_out.entities) for example in examples),
         sum(len(example.left_out.relations) for example in examples),
     )
-    return PartCounts(len(examples), dict(sorted(entities.items())), dict(sorted(relations.items())), left_out)
+    return LabelCounts(len(examples), dict(sorted(entities.items())), dict(sorted(relations.items())), left_out)
