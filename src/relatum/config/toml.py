@@ -26,7 +26,8 @@ def dump_config(
     titles = {name: section.__doc__ or "" for name, section in sections(type(config)).items()}
     idle = {}
     if isinstance(config, Config):
-        idle = {name: condition for name, condition, _ in find_idle(config, [key.name for key in keys])}
+        names = [key.name for key in keys]
+        idle = {name: condition for name, condition, _ in find_idle(config, names)}
     tables = []
     for table, group in groupby(keys, key=lambda key: key.name.rpartition(".")[0]):
         lines = []

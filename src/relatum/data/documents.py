@@ -161,7 +161,7 @@ def word_annotation(document: Document) -> Annotation:
 def word_clusters(document: Document) -> list[list[Span]]:
     """Return the clusters in words counted from the document's start."""
     index = WordIndex(split_parts(document)[0])
-    return [[index.exact(span) for span in cluster] for cluster in document.clusters]
+    return [list(map(index.exact, cluster)) for cluster in document.clusters]
 
 
 def sentence_ids_of(document: Document) -> list[str]:

@@ -353,8 +353,10 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
     if not crossing:
         return document
     if policy.crossing == "fail":
-        relation, n_more = crossing[0], len(crossing) - 1
-        more = f" (and {n_more} more such relation{'' if n_more == 1 else 's'})" if n_more else ""
+        relation = crossing[0]
+        more = ""
+        if n_more := len(crossing) - 1:
+            more = f" (and {n_more} more such relation{'' if n_more == 1 else 's'})"
         raise BadRecord(
             f"the relation {relation.label} between sentences, from {shorten(relation.head.span.of(document.text))} "
             f"to {shorten(relation.tail.span.of(document.text))}{more}",

@@ -100,18 +100,18 @@ class Inspection:
                 "entities": sum(counts.entities.total() for counts in parts),
                 "relations": sum(counts.relations.total() for counts in parts),
             },
-            "shared_sentences": [
-                {
-                    "parts": list(names),
-                    "distinct": shared.count,
-                    "sentences": [{"text": s.text, names[0]: s.first, names[1]: s.second} for s in shared.sentences],
-                }
-                for names, shared in self.shared.items()
-            ],
+            "shared_sentences": [_shared_record(names, shared) for names, shared in self.shared.items()],
             "bad_records": self.problems.n_records,
             "problems": [str(problem) for problem in self.problems.kept],
             "remarks": dict(self.problems.remarks),
         }
+
+
+def _shared_record(names: tuple[str, str], shared: Shared) -> dict[str, Any]:
+    """Return the sentences that two parts have in common as JSON can hold them."""
+    first, second = names
+    sentences = [{"text": one.text, first: one.first, second: one.second} for one in shared.sentences]
+    return {"parts": list(names), "distinct": shared.count, "sentences": sentences}
 
 
 def inspect(

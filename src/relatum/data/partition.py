@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from random import Random
 
@@ -185,10 +185,10 @@ def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[lis
 
 
 def _fold(train: Iterable[list[int]], dev: Iterable[list[int]], test: Iterable[list[int]]) -> Fold:
-    one, two, three = (tuple(sorted(number for group in part for number in group)) for part in (train, dev, test))
-    if not one:
+    fold = Fold(*(tuple(sorted(chain.from_iterable(groups))) for groups in (train, dev, test)))
+    if not fold.train:
         raise RelatumError("too few documents: nothing is left to train on; hold out less with --dev and --test")
-    return Fold(one, two, three)
+    return fold
 
 
 def load_lists(path: Path, documents: Sequence[Document]) -> list[Fold]:
@@ -270,9 +270,16 @@ def _lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
     except (ValueError, RecursionError) as error:
         raise RelatumError(f"{path}: not valid JSON: {error}") from None
     folds = value if isinstance(value, list) else [value]
-    if not folds or not all(isinstance(f, dict) and f and all(isinstance(m, list) for m in f.values()) for f in folds):
+    if not folds or not all(map(_has_lists, folds)):
         raise RelatumError(f'{path}: expected {{"train": […], "dev": […], "test": […]}}, or a list of such objects')
-    return [(f"{path}, fold {number}" if len(folds) > 1 else str(path), fold) for number, fold in enumerate(folds, 1)]
+    if len(folds) == 1:
+        return [(str(path), folds[0])]
+    return [(f"{path}, fold {number}", fold) for number, fold in enumerate(folds, 1)]
+
+
+def _has_lists(fold: object) -> bool:
+    """True for an object that holds lists and nothing else."""
+    return isinstance(fold, dict) and bool(fold) and all(isinstance(members, list) for members in fold.values())
 
 
 def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
@@ -289,10 +296,11 @@ def _folder_lists(path: Path) -> list[tuple[str, dict[str, list[object]]]]:
             f"{path}: found no lists; expected train.txt, dev.txt and test.txt, one id a line, or a subfolder of them "
             "for each fold, or cv0, cv1 and so on, the test parts of folds"
         )
-    return [
-        (str(file), {"train": [id for other, ids in tests.items() if other != file for id in ids], "test": own})
-        for file, own in tests.items()
-    ]
+    folds = []
+    for file, test in tests.items():
+        train = [id for other, ids in tests.items() if other != file for id in ids]
+        folds.append((str(file), {"train": train, "test": test}))
+    return folds
 
 
 def _part_lists(path: Path) -> dict[str, list[object]]:

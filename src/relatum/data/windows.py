@@ -156,8 +156,8 @@ def window_examples(example: Example, windows: Sequence[Span], context: int = 0)
     """
     gold = example.gold
     examples = [_cut(example, window, context) for window in windows]
-    lost_entities = sum(not _within(windows, entity) for entity in gold.entities)
-    lost_relations = sum(not _within(windows, relation.head, relation.tail) for relation in gold.relations)
+    lost_entities = sum(not _within_any(windows, entity) for entity in gold.entities)
+    lost_relations = sum(not _within_any(windows, relation.head, relation.tail) for relation in gold.relations)
     return examples, lost_entities, lost_relations
 
 
@@ -173,8 +173,8 @@ def _cut(example: Example, window: Span, context: int) -> Example:
     else:
         text = None  # without offsets nobody knows which part of the text the words are
     inside = Annotation(
-        tuple(entity for entity in gold.entities if _within([window], entity)),
-        tuple(relation for relation in gold.relations if _within([window], relation.head, relation.tail)),
+        tuple(entity for entity in gold.entities if _within(window, entity)),
+        tuple(relation for relation in gold.relations if _within(window, relation.head, relation.tail)),
     )
     beside = window_context(sentence, window, context) if context else Context()
     return Example(
@@ -184,6 +184,10 @@ def _cut(example: Example, window: Span, context: int) -> Example:
     )
 
 
-def _within(windows: Sequence[Span], *entities: Entity) -> bool:
+def _within_any(windows: Sequence[Span], *entities: Entity) -> bool:
     """True if one of the windows holds all the entities."""
-    return any(all(window.contains(entity.span) for entity in entities) for window in windows)
+    return any(_within(window, *entities) for window in windows)
+
+
+def _within(window: Span, *entities: Entity) -> bool:
+    return all(window.contains(entity.span) for entity in entities)

@@ -203,15 +203,19 @@ def _pair(field: Field, size: int, unit: str) -> Span:
     return field.span(start.value, end.value, size, unit)
 
 
+def _spans(field: Field, size: int, unit: str) -> tuple[Span, ...]:
+    return tuple(_pair(pair, size, unit) for pair in field.items())
+
+
 def _clusters(record: Field, size: int, unit: str) -> tuple[tuple[Span, ...], ...]:
-    return tuple(tuple(_pair(pair, size, unit) for pair in item.items()) for item in record.lists("clusters"))
+    return tuple(_spans(cluster, size, unit) for cluster in record.lists("clusters"))
 
 
 def _offsets(record: Field, size: int) -> tuple[Span, ...] | None:
     field = record.get("word_offsets")
     if field is None:
         return None
-    spans = tuple(_pair(pair, size, "characters") for pair in field.items())
+    spans = _spans(field, size, "characters")
     if any(a.end > b.start for a, b in pairwise(spans)):
         raise field.bad("words in order that do not overlap")
     return spans
@@ -222,7 +226,7 @@ def _sentences(record: Field, size: int) -> tuple[Span, ...]:
     field = record.get("sentences")
     if field is None:
         return (Span(0, size),) if size else ()
-    spans = tuple(_pair(pair, size, "words") for pair in field.items())
+    spans = _spans(field, size, "words")
     borders = [0, *(span.end for span in spans)]
     if [span.start for span in spans] != borders[:-1] or borders[-1] != size:
         raise field.bad(f"ranges of words that follow each other from 0 to {size}")
@@ -245,16 +249,20 @@ def to_record(document: Document) -> dict[str, Any]:
     else:
         record["text"] = document.text
         if document.words is not None:
-            record["word_offsets"] = [[word.start, word.end] for word in document.words]
+            record["word_offsets"] = _pairs(document.words)
     if document.sentences is not None and len(document.sentences) > 1:
-        record["sentences"] = [[sentence.start, sentence.end] for sentence in document.sentences]
+        record["sentences"] = _pairs(document.sentences)
     record.update(annotation_record(annotation, document.text if "text" in record else None))
     _attach(record, document)
     if clusters:
-        record["clusters"] = [[[span.start, span.end] for span in cluster] for cluster in clusters]
+        record["clusters"] = [_pairs(cluster) for cluster in clusters]
     if document.metadata:
         record["metadata"] = dict(document.metadata)
     return record
+
+
+def _pairs(spans: Iterable[Span]) -> list[list[int]]:
+    return [[span.start, span.end] for span in spans]
 
 
 def _in_words(document: Document) -> tuple[Annotation, list[list[Span]]] | None:
@@ -274,7 +282,7 @@ def annotation_record(annotation: Annotation, text: str | None = None) -> dict[s
     for entity, name in zip(annotation.entities, names.all, strict=True):
         item: dict[str, Any] = {"id": name, "start": entity.span.start, "end": entity.span.end}
         if entity.fragments:
-            item["fragments"] = [[piece.start, piece.end] for piece in entity.fragments]
+            item["fragments"] = _pairs(entity.fragments)
         if text is not None:
             item["text"] = surface_text(entity, text)
         item["label"] = entity.label

@@ -55,9 +55,10 @@ def _parse(record: Field, default_id: str) -> Document:
     regions: list[Field] = []
     relations: list[Field] = []
     others: list[Field] = []
+    lists = {"labels": regions, "relation": relations}
     for item in _results(record):
         kind = item.need("type").text()
-        (regions if kind == "labels" else relations if kind == "relation" else others).append(item)
+        lists.get(kind, others).append(item)
     for item in others:
         item.remark("result item that is no region or relation, kept as it is")
     key = _text_key(data, regions)
@@ -152,14 +153,17 @@ def _per_label(item: Field, key: str, n_labels: int) -> list[Field | None]:
     return [None if field.value is None else field for field in fields] or [item.get(key)] * n_labels
 
 
+def _distinct_texts(fields: Sequence[Field], key: str) -> list[str]:
+    values = [field.mapping().get(key) for field in fields]
+    return sorted({value for value in values if isinstance(value, str)})
+
+
 def _text_key(data: Field, regions: Sequence[Field]) -> str:
     """Return the column that the regions lie in: the one they name, else `text`, else the only column that is text."""
     columns = data.mapping()
     texts = [key for key, value in columns.items() if isinstance(value, str)]
-    sources, names = (
-        sorted({value for region in regions if isinstance(value := region.mapping().get(key), str)})
-        for key in ("source", "to_name")
-    )
+    sources = _distinct_texts(regions, "source")
+    names = _distinct_texts(regions, "to_name")
     if len(names) > 1:
         raise data.bad("all regions on one text", f"regions on {', '.join(map(show, names))}")
     for key in (*(source.removeprefix("$") for source in sources), *names):

@@ -42,10 +42,7 @@ def _parse(record: Field, default_id: str) -> Document:
         parts = item.items(5)
         head, tail = (known.entity(item, _inclusive(item, parts[i], parts[i + 1], size)) for i in (0, 2))
         relations.append(Relation(head, tail, parts[4].text()))
-    clusters = [
-        [_inclusive(pair, pair.items(2)[0], pair.items(2)[1], size) for pair in cluster.items()]
-        for cluster in record.lists("clusters")
-    ]
+    clusters = [_cluster(field, size) for field in record.lists("clusters")]
     rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
     annotation = Annotation(tuple(entities), tuple(relations))
     return from_words(record.optional_name("doc_key") or default_id, sentences, annotation, clusters, rest)
@@ -58,11 +55,23 @@ def _per_sentence(record: Field, key: str, n_sentences: int) -> Iterator[Field]:
             yield from sentence.items()
 
 
+def _cluster(field: Field, size: int) -> list[Span]:
+    spans = []
+    for pair in field.items():
+        start, end = pair.items(2)
+        spans.append(_inclusive(pair, start, end, size))
+    return spans
+
+
 def _inclusive(field: Field, start: Field, end: Field, size: int) -> Span:
     if not size:
         raise field.bad("nothing, as the document has no words")
     last = end.integer(0, size - 1)
     return Span(start.integer(0, last), last + 1)
+
+
+def _inclusive_pair(span: Span) -> list[int]:
+    return [span.start, span.end - 1]
 
 
 def write(path: Path, documents: Iterable[Document]) -> None:
@@ -90,7 +99,7 @@ def _record(document: Document) -> dict[str, Any]:
         "sentences": [words[sentence.start : sentence.end] for sentence in sentences],
         "ner": ner,
         "relations": relations,
-        "clusters": [[[span.start, span.end - 1] for span in cluster] for cluster in word_clusters(document)],
+        "clusters": [list(map(_inclusive_pair, cluster)) for cluster in word_clusters(document)],
     }
     return with_metadata(record, document.metadata)
 

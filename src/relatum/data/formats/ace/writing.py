@@ -172,17 +172,20 @@ def _quoted(value: str) -> str:
 def _ace_entities(document: Document, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, Entity]]]:
     """Yield ACE entities as type, `CLUSTER` if needed, and mentions by ID: clusters first, then the other entities."""
     named = dict(zip(names, document.annotation.entities, strict=True))
-    at: dict[Span, list[str]] = {}
+    names_at: dict[Span, list[str]] = {}
+    labels_at: dict[Span, set[str]] = {}
     for name, entity in named.items():
-        at.setdefault(entity.span, []).append(name)
+        names_at.setdefault(entity.span, []).append(name)
+        labels_at.setdefault(entity.span, set()).add(entity.label)
     written: set[str] = set()
     for number, cluster in enumerate(document.clusters, 1):
         spans = dict.fromkeys(cluster)
-        labels = [{named[name].label for name in at[span]} for span in spans]
+        labels = [labels_at[span] for span in spans]
         shared = min(set.intersection(*labels), default=None) if labels else None
         parts: dict[str, dict[str, Entity]] = {}
         for span in spans:
-            name = next((name for name in at[span] if named[name].label == shared), at[span][0])
+            names_here = names_at[span]
+            name = next((name for name in names_here if named[name].label == shared), names_here[0])
             copy = name
             while copy in written or (copy != name and copy in named):  # in two clusters, so written once for each
                 copy += "-again"

@@ -279,7 +279,7 @@ class _BratDocument:
 
     def _add_relation(self, id: str, data: str) -> None:
         label, *arguments = data.split() or [""]
-        ends = {role: target for role, _, target in (argument.partition(":") for argument in arguments)}
+        ends = dict(map(_role_and_target, arguments))
         if len(arguments) != 2 or len(ends) != 2 or not all(ends) or not all(ends.values()):
             raise BadRecord(show(data), "TYPE Arg1:ID Arg2:ID, or two other roles", id)
         roles = sorted(ends) if ends.keys() == {"Arg1", "Arg2"} else [*ends]
@@ -289,7 +289,7 @@ class _BratDocument:
 
     def _add_event(self, number: int, id: str, data: str) -> None:
         """Remember an event; its arguments may be events that come later."""
-        pairs = [(role, target) for role, _, target in (word.partition(":") for word in data.split())]
+        pairs = list(map(_role_and_target, data.split()))
         if not pairs or not all(role and target for role, target in pairs):
             raise BadRecord(show(data), "TYPE:TRIGGER and ROLE:ID for each argument", id)
         (label, trigger), *arguments = pairs
@@ -360,6 +360,12 @@ def is_kept(line: str, with_events: bool) -> bool:
     if with_events and id.startswith("E"):
         return False
     return id.startswith("#") or (bool(tab) and id.split() == [id] and not id.startswith(("T", "R", "\ufeff")))
+
+
+def _role_and_target(argument: str) -> tuple[str, str]:
+    """Split `ROLE:ID`; without a colon the target is empty."""
+    role, _, target = argument.partition(":")
+    return role, target
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:

@@ -117,7 +117,8 @@ class _Ids:
     def __init__(self, items: Sequence[_Item], letters: str, taken: set[str]) -> None:
         fit = re.compile(rf"[{letters}][0-9]+\S*")
         used = taken | {item.id for item in items if item.id is not None}
-        free = (name for name in (f"{letters[0]}{number}" for number in count(1)) if name not in used)
+        new = (f"{letters[0]}{number}" for number in count(1))
+        free = (name for name in new if name not in used)
         self._items: dict[str, _Item] = {}
         for item in items:
             name = item.id
@@ -175,4 +176,7 @@ def annotation_conf(schema: Schema) -> tuple[str, str]:
         relations.append("Equiv\tArg1:<ENTITY>, Arg2:<ENTITY>, <REL-TYPE>:symmetric-transitive")
     relations.append("<OVERLAP>\tArg1:<ENTITY>, Arg2:<ENTITY>, <OVL-TYPE>:<ANY>")
     sections = (("entities", schema.entity_types), ("relations", relations), ("events", ()), ("attributes", ()))
-    return "annotation.conf", "\n".join(f"[{name}]\n" + "".join(f"{line}\n" for line in s) for name, s in sections)
+    blocks = []
+    for name, lines in sections:
+        blocks.append("".join(f"{line}\n" for line in (f"[{name}]", *lines)))
+    return "annotation.conf", "\n".join(blocks)

@@ -140,11 +140,11 @@ def _sentences(parts: Parts, tokens: _Tokens, remark: Remark) -> tuple[Span, ...
 def _details(parts: Parts, given: list[Field], remark: Remark) -> list[Field]:
     """Return the entities as spaCy has them, or with our details if these still describe the same entities."""
 
-    def counted(items: list[Field]) -> Counter[str]:
-        return Counter(repr([item.need(key).value for key in ("start", "end", "label")]) for item in items)
+    def essentials(item: Field) -> str:
+        return repr([item.need(key).value for key in ("start", "end", "label")])
 
     native = Field(parts.entities, None, "entities").items()
-    if given and counted(given) == counted(native):
+    if given and Counter(map(essentials, given)) == Counter(map(essentials, native)):
         return given
     remark("documents whose doc._.entity_details was passed over, as the entities have changed since", bool(given))
     return native
