@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -52,22 +53,24 @@ def decode_words(
         certain_of = np.maximum.reduce(probable, -1)
     # As lists: a look at one number of an array takes as long as the decoding of a word.
     chosen, certainty = best.tolist(), certain_of.tolist()
-    return [
-        tuple(
-            [
-                Entity(span, label, score=sum(certain[span.start : span.end]) / span.width)
-                for span, label in tags.read(row[:length])
-            ]
-        )
-        for row, certain, length in zip(chosen, certainty, lengths, strict=True)
-    ]
+    sentences = []
+    for row, certain, length in zip(chosen, certainty, lengths, strict=True):
+        entities = [
+            Entity(span, label, score=sum(certain[span.start : span.end]) / span.width)
+            for span, label in tags.read(row[:length])
+        ]
+        sentences.append(tuple(entities))
+    return sentences
 
 
 @lru_cache(maxsize=64)
 def _transitions(tags: SequenceTags) -> NDArray[np.bool_]:
     """Return (tags, tags): True if the second tag may follow the first."""
-    numbers = range(len(tags.names))
-    return np.array([[tags.may_follow(before, after) for after in numbers] for before in numbers])
+    n_tags = len(tags.names)
+    may_follow = np.empty((n_tags, n_tags), dtype=np.bool_)
+    for before, after in product(range(n_tags), repeat=2):
+        may_follow[before, after] = tags.may_follow(before, after)
+    return may_follow
 
 
 def _mend(

@@ -119,13 +119,22 @@ class _EntityPairs:
     def allowed(self, tags: TableTags) -> NDArray[np.bool_]:
         """Return (sentences, entities, entities, tags): True if the schema allows the tag between the two entities."""
         numbers = {label: number for number, label in enumerate(tags.schema.entity_types)}
-        types = _pad([[numbers.get(entity.label, len(numbers)) for entity in row] for row in self.entities])
+        other = len(numbers)
+        rows = []
+        for entities in self.entities:
+            row = [numbers.get(entity.label, other) for entity in entities]
+            rows.append(row)
+        types = _pad(rows)
         return tags.allowed[types[:, :, None], types[:, None]]
 
     def in_order(self) -> NDArray[np.bool_]:
         """Return (sentences, heads, tails): True if the head comes first; if both begin together, the shorter does."""
-        after = 1 + max(entity.span.end for row in self.entities for entity in row)
-        order = _pad([[entity.span.start * after + entity.span.end for entity in row] for row in self.entities])
+        after = 1 + max(entity.span.end for entities in self.entities for entity in entities)
+        rows = []
+        for entities in self.entities:
+            row = [entity.span.start * after + entity.span.end for entity in entities]
+            rows.append(row)
+        order = _pad(rows)
         in_order: NDArray[np.bool_] = order[:, :, None] < order[:, None]
         return in_order
 

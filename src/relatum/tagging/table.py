@@ -117,16 +117,12 @@ class TableTags:
             if value not in choices:
                 raise ConfigError(f"tagging.{what} is {value!r}; choose from {', '.join(choices)}")
         tags = self._tags()
+        votes = {}
+        for row_is_head, in_order in product((True, False), repeat=2):
+            outcomes = [self._outcome(tag, row_is_head, in_order) for tag in tags]
+            votes[row_is_head, in_order] = (0, *outcomes)
         object.__setattr__(self, "names", (NO_RELATION, *(tag.name for tag in tags)))
-        object.__setattr__(
-            self,
-            "_tag_votes",
-            {
-                (row_is_head, in_order): (0, *(self._outcome(tag, row_is_head, in_order) for tag in tags))
-                for row_is_head in (True, False)
-                for in_order in (True, False)
-            },
-        )
+        object.__setattr__(self, "_tag_votes", votes)
 
     def _tags(self) -> list[_Tag]:
         """Return the tags after the first, in the order of the relation types."""
