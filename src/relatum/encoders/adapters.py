@@ -7,7 +7,7 @@ tuned encoder computes as fast as a frozen one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,15 +53,14 @@ def _targets(model: nn.Module, wanted: Sequence[str] | None) -> list[str]:
         if not names:
             raise RelatumError('the encoder has no linear layers for adapters; set encoder.tuning to "full"')
         return names
-    for one in wanted:
-        if not any(_ends_with(name, one) for name in names):
+    targets = set()
+    for end in wanted:
+        ending = [name for name in names if name == end or name.endswith(f".{end}")]
+        if not ending:
             known = ", ".join(dict.fromkeys(".".join(name.split(".")[-2:]) for name in names))
-            raise ConfigError(f"encoder.lora_modules: the encoder has no linear layer {one!r}; it has {known}")
-    return [name for name in names if any(_ends_with(name, one) for one in wanted)]
-
-
-def _ends_with(name: str, end: str) -> bool:
-    return name == end or name.endswith(f".{end}")
+            raise ConfigError(f"encoder.lora_modules: the encoder has no linear layer {end!r}; it has {known}")
+        targets.update(ending)
+    return [name for name in names if name in targets]
 
 
 def save_adapters(model: nn.Module, folder: Path, dtype: torch.dtype) -> None:
@@ -102,6 +101,11 @@ class Change:
         return weight.float() + self.scale * (self.up.float() @ self.down.float())
 
 
+def _ending(weights: Mapping[str, Tensor], end: str) -> dict[str, Tensor]:
+    """Return the weights whose names end so, by their names without the end."""
+    return {name.removesuffix(end): weight for name, weight in weights.items() if name.endswith(end)}
+
+
 def read_changes(folder: Path) -> dict[str, Change]:
     """Read the changes that the adapters of a folder make to the weights of an encoder, by the names of the weights."""
     try:
@@ -116,7 +120,8 @@ def read_changes(folder: Path) -> dict[str, Change]:
         raise RelatumError(f"{folder / SETTINGS}: expected plain LoRA adapters, found {other or kind}")
     if not math.isfinite(scale):
         raise RelatumError(f"{folder / SETTINGS}: found {scale} as lora_alpha / r, expected a finite number")
-    downs, ups = ({n.removesuffix(end): value for n, value in weights.items() if n.endswith(end)} for end in (_A, _B))
+    downs = _ending(weights, _A)
+    ups = _ending(weights, _B)
     if not downs or downs.keys() != ups.keys() or len(weights) != 2 * len(downs):
         raise RelatumError(f"{folder / WEIGHTS}: expected the two matrices of each adapter, and nothing else")
     for name, down in downs.items():

@@ -162,8 +162,10 @@ def _check_options(options: Any) -> None:
 
 
 def _build(options: Any, weights: _Weights) -> Elmo:
-    lstm, n_layers = options["lstm"], options["lstm"]["n_layers"]
-    ahead, back = ([_lstm(lstm, weights, direction, layer) for layer in range(n_layers)] for direction in (0, 1))
+    lstm = options["lstm"]
+    layers = range(lstm["n_layers"])
+    ahead = [_lstm(lstm, weights, 0, layer) for layer in layers]
+    back = [_lstm(lstm, weights, 1, layer) for layer in layers]
     return Elmo(_cnn(options, weights), ahead, back, skip_connections=bool(lstm.get("use_skip_connections", False)))
 
 

@@ -208,9 +208,10 @@ class HuggingFaceEncoder(FrozenEncoder):
             owner = [number for number, pieces in enumerate(words) for _ in pieces]
             owners.append([_NO_WORD] * len(prefix) + owner + [_NO_WORD] * len(suffix))
         longest = max(map(len, rows))
+        padding = self.backbone.padding
         filled = [
-            [part + [filler] * (longest - len(part)) for part in parts]
-            for parts, filler in ((rows, self.backbone.padding), (owners, _NO_PIECE))
+            [row + [padding] * (longest - len(row)) for row in rows],
+            [owner + [_NO_PIECE] * (longest - len(owner)) for owner in owners],
         ]
         both = torch.from_numpy(np.array(filled, dtype=np.int64))  # torch reads lists at a third of the speed
         if self.device.type == "cuda":
