@@ -110,16 +110,13 @@ def calibrate(
     first = next(iter(parts.values()))
     entities, relations = _judge(first, schema, given)
     calibration = Calibration(fit_map(entities.scores, entities.right), fit_map(relations.scores, relations.right))
-    return Calibrated(
-        calibration,
-        {part: measure_confidence(pairs, schema, given) for part, pairs in parts.items()},
-        {
-            part: measure_confidence(
-                ((gold, calibration.apply(found, given=given)) for gold, found in pairs), schema, given
-            )
-            for part, pairs in parts.items()
-        },
-    )
+    before = {}
+    after = {}
+    for part, pairs in parts.items():
+        calibrated = ((gold, calibration.apply(predicted, given=given)) for gold, predicted in pairs)
+        before[part] = measure_confidence(pairs, schema, given)
+        after[part] = measure_confidence(calibrated, schema, given)
+    return Calibrated(calibration, before, after)
 
 
 def measure_confidence(pairs: Pairs, schema: Schema | None = None, given: bool = False) -> Confidence:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError
 from relatum.evaluation.ceiling import ceiling_record
-from relatum.evaluation.matching import count
+from relatum.evaluation.matching import Counts, count
 from relatum.evaluation.metrics import MacroOver, Scores, evaluate
 from relatum.schema import Schema
 from relatum.types import Annotation
@@ -87,7 +87,10 @@ def make_report(
 
     from relatum.evaluation import significance  # brings numpy, which plain scores do without
 
-    counts = [[count(gold, predicted, schema) for gold, predicted in pairs] for pairs in systems]
+    def count_all(pairs: Sequence[tuple[Annotation, Annotation]]) -> list[Counts]:
+        return [count(gold, predicted, schema) for gold, predicted in pairs]
+
+    counts = [count_all(pairs) for pairs in systems]
     intervals: list[Intervals | None] = [None] * len(systems)
     if n_resamples is not None:
         intervals = [significance.bootstrap(of_system, schema, macro_over, n_resamples, seed) for of_system in counts]

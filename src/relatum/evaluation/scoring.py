@@ -15,7 +15,7 @@ from relatum.evaluation.pairing import Pairs, pair_documents
 from relatum.evaluation.report import Report, check_resampling, make_report
 from relatum.monitor import Monitor, Remarks
 from relatum.schema import Schema
-from relatum.types import Document
+from relatum.types import Annotation, Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def score(  # noqa: PLR0913 -- an argument for each option of the command
     pairs = _read_pairs(Path(gold), paths, format, predicted_format or format, keep_words, remarks)
     if gold_entities:
         _demand_gold_spans(paths, pairs)
-    annotations = [[(own.annotation, its.annotation) for own, its in one.documents] for one in pairs]
+    annotations = [_annotations(system) for system in pairs]
     report = make_report(annotations, labels, macro_over, bootstrap, seed)
     if labels is not None:
         name = "the schema" if isinstance(schema, Schema) else str(schema)
@@ -86,6 +86,10 @@ def score(  # noqa: PLR0913 -- an argument for each option of the command
         gold_entities=gold_entities,
         remarks=tuple(remarks.said),
     )
+
+
+def _annotations(pairs: Pairs) -> list[tuple[Annotation, Annotation]]:
+    return [(gold.annotation, predicted.annotation) for gold, predicted in pairs.documents]
 
 
 def _read_pairs(

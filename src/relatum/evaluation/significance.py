@@ -48,13 +48,9 @@ class Intervals:
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
-        tasks = {
-            task: {
-                average: {metric: list(self.values[task, average, metric]) for metric in METRICS}
-                for average in AVERAGES
-            }
-            for task in TASKS
-        }
+        tasks: dict[str, dict[str, dict[str, list[float]]]] = {}
+        for (task, average, metric), interval in self.values.items():
+            tasks.setdefault(task, {}).setdefault(average, {})[metric] = list(interval)
         return {"confidence": self.confidence, "resamples": self.n_resamples, "seed": self.seed, **tasks}
 
 
@@ -83,7 +79,9 @@ class Comparison:
     seed: int
 
     def to_dict(self) -> dict[str, Any]:
-        tasks = {task: {average: self.values[task, average].to_dict() for average in AVERAGES} for task in TASKS}
+        tasks: dict[str, dict[str, Any]] = {}
+        for (task, average), difference in self.values.items():
+            tasks.setdefault(task, {})[average] = difference.to_dict()
         return {"confidence": self.confidence, "resamples": self.n_resamples, "seed": self.seed, **tasks}
 
 
