@@ -21,7 +21,7 @@ from relatum.models.model import Model
 from relatum.runtime.base import Runtime
 from relatum.runtime.ensemble import EnsembleRuntime
 from relatum.runtime.precision import Precision
-from relatum.schema import Schema
+from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Sentence
 
 _CURE = "read with models of the same labels, tags and decoding, such as those of relatum train --runs"
@@ -134,19 +134,32 @@ def _aspects(model: Model) -> dict[str, str]:
 def _join_schemas(schemas: Sequence[Schema]) -> Schema:
     """Return the schema that the models share; a relation connects whatever it connects in any of the schemas."""
     first = schemas[0]
-    kinds = []
-    for same in zip(*(schema.relation_types for schema in schemas), strict=True):
-        ends = [pair for pair in product(first.entity_types, repeat=2) if any(kind.allows(*pair) for kind in same)]
-        kinds.append(same[0] if all(kind == same[0] for kind in same) else same[0].connecting(ends))
-    return replace(first, relation_types=tuple(kinds))
+    same_kinds = zip(*(schema.relation_types for schema in schemas), strict=True)
+    return replace(first, relation_types=tuple(_join_kinds(same, first.entity_types) for same in same_kinds))
+
+
+def _join_kinds(kinds: Sequence[RelationType], labels: Sequence[str]) -> RelationType:
+    """Return the relation type that connects whatever any of these connects."""
+    if all(kind == kinds[0] for kind in kinds):
+        return kinds[0]
+
+    def is_allowed(head: str, tail: str) -> bool:
+        return any(kind.allows(head, tail) for kind in kinds)
+
+    return kinds[0].connecting([(head, tail) for head, tail in product(labels, repeat=2) if is_allowed(head, tail)])
 
 
 def _join_limits(members: Sequence[Model]) -> Config:
     """Return the first model's settings, with batches and windows that suit all, and the largest context of any."""
-    all_of = [member.config.extraction for member in members]
-    least = {key: min(getattr(one, key) for one in all_of) for key in ("batch_size", "max_cells", "max_words")}
-    settings = all_of[0].model_copy(update={**least, "overlap": max(one.overlap for one in all_of)})
     config = members[0].config
-    most = max(member.config.encoder.context for member in members)
-    encoder = config.encoder.model_copy(update={"context": most})  # each encoder knows how many of them it reads
-    return config.model_copy(update={"extraction": settings, "encoder": encoder})
+    sections = [member.config.extraction for member in members]
+    limits = {
+        "batch_size": min(section.batch_size for section in sections),
+        "max_cells": min(section.max_cells for section in sections),
+        "max_words": min(section.max_words for section in sections),
+        "overlap": max(section.overlap for section in sections),
+    }
+    context = max(member.config.encoder.context for member in members)  # each encoder knows how many of them it reads
+    extraction = config.extraction.model_copy(update=limits)
+    encoder = config.encoder.model_copy(update={"context": context})
+    return config.model_copy(update={"extraction": extraction, "encoder": encoder})

@@ -430,7 +430,10 @@ class Extractor:
         if self._unseen is not None:
             words, ranges = self._unseen.drop_invisible(text, words, ranges)
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
-        sentences = [Sentence(tuple([text[start:end] for start, end in part]), part) for part in parts]
+        sentences = []
+        for part in parts:
+            words_of_part = tuple([text[start:end] for start, end in part])
+            sentences.append(Sentence(words_of_part, part))
         context = self.model.config.encoder.context
         if context and len(sentences) > 1:
             contexts = find_context([text[start:end] for start, end in words], ranges, context)

@@ -107,7 +107,12 @@ def draw(extraction: Extraction, width: int) -> Figure:
 def _covered(entities: Sequence[Entity], parts: Sequence[PlacedText]) -> list[slice]:
     """Return the slice of parts of every entity; it is empty for an entity that is nothing but space."""
     starts = [part.start for part in parts]
-    return [slice(*(bisect_left(starts, place) for place in entity.span)) for entity in entities]
+    slices = []
+    for entity in entities:
+        first = bisect_left(starts, entity.span.start)
+        after = bisect_left(starts, entity.span.end)
+        slices.append(slice(first, after))
+    return slices
 
 
 def _box(entity: Entity, within: Sequence[PlacedText], parts: Sequence[PlacedText], width: float) -> Box:

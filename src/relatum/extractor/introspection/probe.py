@@ -168,13 +168,14 @@ def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Se
             lay_rows(windows, attention, len(sentence)) if attention else None,
         )
 
+    layers = zip(*(reading.layers for reading in readings), strict=True)
     return Probe(
         text,
         sentence.offsets,
         tuple(windows),
         model.tagging.words.names,
         model.tagging.cells.names,
-        tuple(layer(parts) for parts in zip(*(reading.layers for reading in readings), strict=True)),
+        tuple(layer(parts) for parts in layers),
     )
 
 
