@@ -100,7 +100,11 @@ def measure_layers(
     The list of a text without words, for which no layer has an annotation, may be empty.
     """
     n_layers = max(map(len, found), default=0)
-    layers = [[one[number] if one else Annotation() for one in found] for number in range(n_layers)]
+
+    def annotations_of(number: int) -> list[Annotation]:
+        return [of_text[number] if of_text else Annotation() for of_text in found]
+
+    layers = [annotations_of(number) for number in range(n_layers)]
 
     def entities(annotation: Annotation) -> AbstractSet[Hashable]:
         return set(annotation.entities)

@@ -32,7 +32,14 @@ class HeadScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as JSON can hold them; a pattern that connects nothing has no average precision."""
-        measured = [name for name, alignment in self.alignments.items() if alignment.n_connected]
+        heads = []
+        for row, head in enumerate(self.heads):
+            precision = {
+                name: round(float(alignment.average_precision[row]), 6)
+                for name, alignment in self.alignments.items()
+                if alignment.n_connected
+            }
+            heads.append({**head.to_dict(), "average_precision": precision})
         return {
             "sentences": self.n_sentences,
             "pairs": self.n_pairs,
@@ -44,15 +51,7 @@ class HeadScores:
                 }
                 for name, alignment in self.alignments.items()
             },
-            "heads": [
-                {
-                    **head.to_dict(),
-                    "average_precision": {
-                        name: round(float(self.alignments[name].average_precision[row]), 6) for name in measured
-                    },
-                }
-                for row, head in enumerate(self.heads)
-            ],
+            "heads": heads,
         }
 
 

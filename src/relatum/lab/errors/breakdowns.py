@@ -36,12 +36,12 @@ class Breakdown:
 
     def to_dict(self, entities: Tally, relations: Tally) -> dict[str, Any]:
         """Return the groups of each task that is grouped, as parts of the task's total."""
-        tasks = (("entities", self.entities, entities), ("relations_strict", self.relations, relations))
-        return {
-            task: {name: tally.to_dict(whole) for name, tally in groups.items()}
-            for task, groups, whole in tasks
-            if groups
-        }
+        tasks = {}
+        if self.entities:
+            tasks["entities"] = {name: tally.to_dict(entities) for name, tally in self.entities.items()}
+        if self.relations:
+            tasks["relations_strict"] = {name: tally.to_dict(relations) for name, tally in self.relations.items()}
+        return tasks
 
 
 def break_down(sentences: Sequence[MatchedSentence], seen: Seen | None = None) -> tuple[Breakdown, ...]:

@@ -40,7 +40,9 @@ class Seen:
         if types is not None:
             return ENTITY_GROUPS[0 if label in types else 1]
         n_known = sum(word in self._words for word in words)
-        return ENTITY_GROUPS[2 if n_known == len(words) else 3 if n_known else 4]
+        if n_known == len(words):
+            return ENTITY_GROUPS[2]
+        return ENTITY_GROUPS[3 if n_known else 4]
 
     def relation_group(self, head: tuple[str, ...], tail: tuple[str, ...]) -> str:
         """Return the group, one of `RELATION_GROUPS`, of a relation between entities with these words."""

@@ -78,11 +78,13 @@ def share_rows(requests: Sequence[Request]) -> list[Request]:
         if not any(name in known for known in keys.values()):
             tables = "; ".join(f"Table {number} has {', '.join(known)}" for number, known in keys.items())
             raise RelatumError(f"--row {name}: none of the tables has such a row. {tables}")
-    shared = [
-        replace(request, rows=tuple(name for name in request.rows if name in keys[request.table]))
-        for request in requests
-    ]
-    return [request for request in shared if request.rows]
+    shared = []
+    for request in requests:
+        known = keys[request.table]
+        rows = tuple(name for name in request.rows if name in known)
+        if rows:
+            shared.append(replace(request, rows=rows))
+    return shared
 
 
 def runnable_keys(request: Request) -> list[str]:
