@@ -49,8 +49,11 @@ def naming_file(path: os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = re.search(r"\(os error (\d+)\)", str(error))
-        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
+        number = None
+        if isinstance(error, OSError):
+            number = error.errno
+        elif stated := re.search(r"\(os error (\d+)\)", str(error)):
+            number = int(stated[1])
         if number not in NO_SPACE:
             raise
         raise OSError(number, os.strerror(number), str(path)) from error

@@ -31,8 +31,9 @@ class RelationType:
 
     def connecting(self, pairs: Sequence[tuple[str, str]]) -> RelationType:
         """Return this relation type restricted to the given pairs of head and tail labels."""
-        heads, tails = (tuple(sorted({pair[end] for pair in pairs})) for end in (0, 1))
-        return replace(self, head_labels=heads, tail_labels=tails).only(pairs)
+        heads = sorted({head for head, _ in pairs})
+        tails = sorted({tail for _, tail in pairs})
+        return replace(self, head_labels=tuple(heads), tail_labels=tuple(tails)).only(pairs)
 
     def only(self, pairs: Iterable[tuple[str, str]]) -> RelationType:
         """Return this relation type with these `pairs`, or with none if they are all that its labels can make."""
@@ -43,7 +44,9 @@ class RelationType:
     def _allows(self, head: str, tail: str) -> bool:
         if self.pairs:
             return (head, tail) in self.pairs
-        return (not self.head_labels or head in self.head_labels) and (not self.tail_labels or tail in self.tail_labels)
+        head_fits = not self.head_labels or head in self.head_labels
+        tail_fits = not self.tail_labels or tail in self.tail_labels
+        return head_fits and tail_fits
 
 
 @dataclass(frozen=True)
@@ -122,16 +125,7 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         return {
             "entity_types": list(self.entity_types),
-            "relation_types": [
-                {
-                    "name": kind.name,
-                    "symmetric": kind.symmetric,
-                    "head_labels": list(kind.head_labels),
-                    "tail_labels": list(kind.tail_labels),
-                    **({"pairs": [list(pair) for pair in kind.pairs]} if kind.pairs else {}),
-                }
-                for kind in self.relation_types
-            ],
+            "relation_types": list(map(_relation_record, self.relation_types)),
         }
 
     @classmethod
@@ -168,6 +162,18 @@ _SHAPES = (
     "a schema needs either 'entity_types' and 'relation_types' (our schema.json) or 'entities' and 'relations' "
     "(SpERT's types.json)"
 )
+
+
+def _relation_record(kind: RelationType) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "name": kind.name,
+        "symmetric": kind.symmetric,
+        "head_labels": list(kind.head_labels),
+        "tail_labels": list(kind.tail_labels),
+    }
+    if kind.pairs:
+        record["pairs"] = list(map(list, kind.pairs))
+    return record
 
 
 def _relation_type(value: object) -> RelationType:
