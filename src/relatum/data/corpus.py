@@ -75,9 +75,10 @@ def open_corpus(path: Path, format_name: str | None = None) -> Corpus:
             f"{', '.join(FORMATS)}"
         )
     by_stem = len({file.stem for file, _ in files}) == len(files)
-    parts = [
-        Part(_readable(file.stem if by_stem else file.name), file, format_of_file) for file, format_of_file in files
-    ]
+    parts = []
+    for file, format_of_file in files:
+        name = file.stem if by_stem else file.name
+        parts.append(Part(_readable(name), file, format_of_file))
     labels = [path / name for name, purpose in skipped if purpose == _LABELS]
     schema = Schema.load(labels[0]) if len(labels) == 1 else None
     return Corpus(path, tuple(sorted(parts, key=_place)), tuple(skipped), schema)
@@ -137,9 +138,10 @@ def _unknown_keys(path: Path) -> str | None:
 
 def _subfolders(path: Path, format: Format) -> list[Part]:
     """Return the splits of a folder that has one subfolder per split and no data beside them."""
-    folders = [child for child in path.iterdir() if child.is_dir() and child.name in _ORDER]
-    beside = [child for child in path.iterdir() if child.name not in _ORDER and format.recognise(child)]
-    if beside or any(file.suffix == ".txt" for file in path.iterdir()):
+    children = list(path.iterdir())
+    folders = [child for child in children if child.is_dir() and child.name in _ORDER]
+    beside = [child for child in children if child.name not in _ORDER and format.recognise(child)]
+    if beside or any(child.suffix == ".txt" for child in children):
         return []
     return [Part(folder.name, folder, format) for folder in folders]
 

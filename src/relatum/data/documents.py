@@ -14,6 +14,7 @@ from relatum.types import Annotation, Context, Document, Entity, Example, Relati
 
 _span = partial(tuple.__new__, Span)
 """Make a span from a pair that is known to be valid, at no more than the cost of a tuple."""
+_NOTHING = Annotation()
 
 
 def from_words(
@@ -185,25 +186,11 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
     relation that the document lacks is left out of the sentence in which it begins.
     """
     words, sentences = split_parts(document)
-    text, index = document.text, WordIndex(words)
-    borders = [words[sentence.start].start for sentence in sentences]
-    entities: defaultdict[int, list[Entity]] = defaultdict(list)
-    relations: defaultdict[int, list[Relation]] = defaultdict(list)
-
-    def sentence_of(*mentions: Entity) -> int:
-        return bisect_right(borders, min(mention.span.start for mention in mentions)) - 1
-
-    for entity in document.annotation.entities:
-        entities[sentence_of(entity)].append(entity)
-    for relation in document.annotation.relations:
-        relations[sentence_of(relation.head)].append(relation)
-    absent = _difference(full, document.annotation) if full is not None else Annotation()
-    absent_entities: defaultdict[int, list[Entity]] = defaultdict(list)
-    absent_relations: defaultdict[int, list[Relation]] = defaultdict(list)
-    for entity in absent.entities:
-        absent_entities[sentence_of(entity)].append(entity)
-    for relation in absent.relations:
-        absent_relations[sentence_of(relation.head, relation.tail)].append(relation)
+    text = document.text
+    index = WordIndex(words)
+    starts = [words[sentence.start].start for sentence in sentences]
+    present = _by_sentence(document.annotation, starts)
+    absent = {} if full is None else _by_sentence(_difference(full, document.annotation), starts)
     contexts = [Context()] * len(sentences)
     if context:
         contexts = find_context([text[start:stop] for start, stop in words], sentences, context)
@@ -220,9 +207,24 @@ def iter_examples(document: Document, context: int = 0, full: Annotation | None 
             text[begin:end],
             contexts[number],
         )
-        inner = Annotation(tuple(entities.pop(number, ())), tuple(relations.pop(number, ())))
-        outer = Annotation(tuple(absent_entities.pop(number, ())), tuple(absent_relations.pop(number, ())))
-        yield Example(sentence, map_spans(inner, local), name, map_spans(outer, local))
+        gold = map_spans(present.pop(number, _NOTHING), local)
+        left_out = map_spans(absent.pop(number, _NOTHING), local)
+        yield Example(sentence, gold, name, left_out)
+
+
+def _by_sentence(annotation: Annotation, starts: Sequence[int]) -> dict[int, Annotation]:
+    """Return the entities and relations that begin in each sentence; `starts` are the sentences' first characters."""
+    entities: defaultdict[int, list[Entity]] = defaultdict(list)
+    relations: defaultdict[int, list[Relation]] = defaultdict(list)
+    for entity in annotation.entities:
+        number = bisect_right(starts, entity.span.start) - 1
+        entities[number].append(entity)
+    for relation in annotation.relations:
+        start = min(relation.head.span.start, relation.tail.span.start)
+        number = bisect_right(starts, start) - 1
+        relations[number].append(relation)
+    numbers = entities.keys() | relations.keys()
+    return {number: Annotation(tuple(entities[number]), tuple(relations[number])) for number in numbers}
 
 
 def _difference(full: Annotation, kept: Annotation) -> Annotation:

@@ -134,7 +134,8 @@ def split(document: Document, splitter: Splitter) -> Document:
 
 def trim(document: Document, remark: Callable[[str, int], None]) -> Document:
     """Return the document, which must have words, with annotations that no longer begin or end with white space."""
-    text, index = document.text, WordIndex(document.words or ())
+    text = document.text
+    index = WordIndex(document.words or ())
     if all(map(index.is_exact, _spans(document))):
         return document
     trimmed = 0
@@ -228,9 +229,14 @@ def _check_borders(document: Document) -> None:
 
 def join_related(document: Document, remark: Callable[[str, int], None]) -> Document:
     """Join all sentences from the first entity of a relation to its second; the document must be split and aligned."""
-    sentences, index = document.sentences or (), WordIndex(document.words or ())
-    ends = [(relation.head.span, relation.tail.span) for relation in document.annotation.relations]
-    joined = _merge(sentences, [index.exact(Span(min(a.start, b.start), max(a.end, b.end))) for a, b in ends])
+    sentences = document.sentences or ()
+    index = WordIndex(document.words or ())
+    covered = []
+    for relation in document.annotation.relations:
+        head, tail = relation.head.span, relation.tail.span
+        cover = Span(min(head.start, tail.start), max(head.end, tail.end))
+        covered.append(index.exact(cover))
+    joined = _merge(sentences, covered)
     remark("sentences joined because a relation connects them", len(sentences) - len(joined))
     return document if joined == sentences else replace(document, sentences=joined)
 
@@ -270,9 +276,13 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
         remark("entities annotated twice, written once", len(entities) - len(set(entities)))
         entities = tuple(dict.fromkeys(entities))
         document = replace(document, annotation=replace(document.annotation, entities=entities))
-    broken = [e for e in entities if e.fragments] if choice or not holds.discontinuous else []
-    whole = [entity for entity in entities if not (broken and entity.fragments)]
-    clashing = overlapping(whole) if choice or not (holds.overlaps and holds.same_span) else set()
+    broken: list[Entity] = []
+    whole = list(entities)
+    if choice or not holds.discontinuous:
+        broken = [entity for entity in entities if entity.fragments]
+        whole = [entity for entity in entities if not entity.fragments]
+    may_clash = not choice and holds.overlaps and holds.same_span
+    clashing = set() if may_clash else overlapping(whole)
     if not choice and holds.overlaps:  # only several types on one span are too much for the format
         spans = Counter(entity.span for entity in set(whole))
         clashing = {entity for entity in clashing if spans[entity.span] > 1}
@@ -322,9 +332,10 @@ def _longest(entities: Iterable[Entity]) -> set[Entity]:
 def keep_entities(document: Document, kept: set[Entity], remark: Callable[[str, int], None]) -> Document:
     """Return the document with only the `kept` entities, the relations between them, and the attributes of both."""
     old = document.annotation
+    entities = tuple(entity for entity in old.entities if entity in kept)
     relations = tuple(r for r in old.relations if r.head in kept and r.tail in kept)
     remark("relations left out with an entity of theirs", len(old.relations) - len(relations))
-    return _with(document, Annotation(tuple(e for e in old.entities if e in kept), relations), remark)
+    return _with(document, Annotation(entities, relations), remark)
 
 
 def _with(document: Document, annotation: Annotation, remark: Callable[[str, int], None]) -> Document:

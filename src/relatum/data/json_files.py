@@ -122,7 +122,10 @@ def _array_elements(path: Path, problems: Problems, decoder: StrictDecoder) -> I
     text = read_text(path, problems)
     if text is None:
         return
-    at, line, number, counted = _blank(text, 0), 1, 0, 0
+    at = _blank(text, 0)
+    line = 1
+    counted = 0  # the place in the text up to which `line` counts
+    number = 0
 
     def problem(found: str, expected: str) -> None:
         problems.add(Problem(str(path), found, expected, line + text.count("\n", counted, at), number or None))
@@ -132,7 +135,9 @@ def _array_elements(path: Path, problems: Problems, decoder: StrictDecoder) -> I
         return
     at = _blank(text, at + 1)
     while text[at : at + 1] != "]" or number:
-        line, counted, number = line + text.count("\n", counted, at), at, number + 1
+        line += text.count("\n", counted, at)
+        counted = at
+        number += 1
         decoder.repeated.clear()
         try:
             value, at = decoder.raw_decode(text, at)

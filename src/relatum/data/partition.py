@@ -89,7 +89,8 @@ def split(  # noqa: PLR0913 -- an argument for each option of the command
         raise RelatumError(f"folds={folds}, test={test}: the test parts are the folds; leave test out")
     if lists is not None and (folds is not None or test is not None):
         raise RelatumError(f"lists={str(lists)!r}: the parts are given; leave folds and test out")
-    listener, problems = as_monitor(monitor), Problems()
+    listener = as_monitor(monitor)
+    problems = Problems()
     corpus = open_corpus(Path(data), format)
     for line in corpus.skipped_lines():
         listener.say(line)
@@ -97,17 +98,18 @@ def split(  # noqa: PLR0913 -- an argument for each option of the command
     problems.raise_if_any("Nothing was written. Fix these records, or convert with --on-error skip first.")
     texts = [document.text for document in documents]
     if lists is not None:
-        made = load_lists(Path(lists), documents)
-        remark_on_lists(made, documents, problems, str(lists))
+        divisions = load_lists(Path(lists), documents)
+        remark_on_lists(divisions, documents, problems, str(lists))
     elif folds is not None:
-        made = make_folds(texts, folds, dev, seed)
+        divisions = make_folds(texts, folds, dev, seed)
     else:
-        made = [divide(texts, dev, _TEST_SHARE if test is None else test, seed)]
+        test_share = _TEST_SHARE if test is None else test
+        divisions = [divide(texts, dev, test_share, seed)]
     target = Path(f"{corpus.path.resolve().stem}-split") if out is None else Path(out)
-    _write_folds(made, [] if lists_only else documents, target, problems)
+    _write_folds(divisions, [] if lists_only else documents, target, problems)
     for line in problems.lines():
         listener.say(line)
-    return Partition(target, tuple(made), corpus.skipped, problems)
+    return Partition(target, tuple(divisions), corpus.skipped, problems)
 
 
 def _write_folds(folds: Sequence[Fold], documents: Sequence[Document], target: Path, problems: Problems) -> None:

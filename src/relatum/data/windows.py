@@ -108,10 +108,13 @@ def _best(annotations: Iterable[Annotation], kept: Mapping[Entity, Entity]) -> t
     best: dict[tuple[Entity, Entity], Relation] = {}
     for annotation in annotations:
         for relation in annotation.relations:
-            if relation.head in kept and relation.tail in kept:
-                head, tail = kept[relation.head], kept[relation.tail]
-                mapped = Relation(head, tail, relation.label, relation.score, relation.id)
-                best[head, tail] = max(best.get((head, tail), mapped), mapped, key=_score)
+            head = kept.get(relation.head)
+            tail = kept.get(relation.tail)
+            if head is None or tail is None:
+                continue
+            mapped = Relation(head, tail, relation.label, relation.score, relation.id)
+            rival = best.get((head, tail), mapped)
+            best[head, tail] = max(rival, mapped, key=_score)
     return tuple(sorted(best.values(), key=lambda relation: (_place(relation.head), _place(relation.tail))))
 
 
@@ -167,9 +170,10 @@ def _cut(example: Example, window: Span, context: int) -> Example:
         return example
     text, offsets = sentence.text, sentence.offsets
     if offsets is not None:
-        first, last = offsets[window.start].start, offsets[window.end - 1].end
-        text = None if text is None else text[first:last]
-        offsets = tuple(span.shift(-first) for span in offsets[window.start : window.end])
+        inner = offsets[window.start : window.end]
+        first = inner[0].start
+        text = None if text is None else text[first : inner[-1].end]
+        offsets = tuple(span.shift(-first) for span in inner)
     else:
         text = None  # without offsets nobody knows which part of the text the words are
     inside = Annotation(

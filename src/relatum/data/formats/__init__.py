@@ -63,5 +63,5 @@ def nearest_formats(keys: Collection[str]) -> list[Format]:
     def n_shared(format: Format) -> int:
         return sum(bool(difflib.get_close_matches(key, format.record_keys, 1, 0.8)) for key in keys if key != "id")
 
-    near = sorted(((n_shared(format), format) for format in FORMATS.values()), key=lambda pair: -pair[0])
-    return [format for n, format in near[:2] if n]
+    nearest = sorted(FORMATS.values(), key=n_shared, reverse=True)
+    return [format for format in nearest[:2] if n_shared(format)]

@@ -137,9 +137,10 @@ def _parse(path: Path, table: list[_Line], relations: list[_Line], problems: Pro
         rows[index] = None if label == _OUTSIDE else Entity(span, label)
         words += map(_decode, new_words)
         tags += new_tags
-    relations_read = tuple(_relation(line, rows) for line in relations)
-    annotation = Annotation(tuple(entity for entity in rows.values() if entity), relations_read)
-    return from_words(name, [words], annotation, metadata={} if set(tags) == {_UNTAGGED} else {"pos": tags})
+    entities = tuple(entity for entity in rows.values() if entity)
+    annotation = Annotation(entities, tuple(_relation(line, rows) for line in relations))
+    metadata = {} if set(tags) == {_UNTAGGED} else {"pos": tags}
+    return from_words(name, [words], annotation, metadata=metadata)
 
 
 def _cells(line: _Line, width: int, columns: str) -> list[str]:
@@ -266,7 +267,8 @@ def _lines(example: Example, tags: Sequence[str]) -> Iterator[str]:
             row += 1
         if entity:
             span = entity.span
-            inside, inside_tags = words[span.start : span.end], tags[span.start : span.end]
+            inside = words[span.start : span.end]
+            inside_tags = tags[span.start : span.end]
             field = f"entity {shorten(' '.join(inside))}"
             _check(entity.label, "entity type", field, r"[\t\r\n]|^O$", "tab or line break, and is not O")
             if span.start < at:
@@ -276,7 +278,8 @@ def _lines(example: Example, tags: Sequence[str]) -> Iterator[str]:
             joined = "/".join(_encode(word, True) for word in inside)
             yield _row(example.id, entity.label, row, "/".join(inside_tags), joined)
             rows[span] = row
-            row, at = row + 1, span.end
+            row += 1
+            at = span.end
     yield ""
     for relation in example.gold.relations:
         _check(relation.label, "relation type", "relations", r"[\t\r\n]", "tab or line break")

@@ -52,19 +52,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 def _parse(record: Field, default_id: str) -> Document:
     text_key = "data" if "text" not in record.mapping() and "data" in record.mapping() else "text"
     text = record.need(text_key).text(empty=True)
-    size = len(text)
-    entities: list[Entity] = []
-    by_id: dict[str, Entity] = {}
-    for item in record.lists("entities"):
-        span = item.span(item.need("start_offset").value, item.need("end_offset").value, size, "characters")
-        entity = Entity(span, item.label("label"), id=item.optional_name("id"))
-        entities.append(entity)
-        if entity.id is not None and by_id.setdefault(entity.id, entity) is not entity:
-            raise item.bad("entity ids that differ", f"the entity id {shorten(entity.id)} again")
-    for key in ("label", "labels"):
-        for item in record.lists(key):
-            start, end, label = item.items(3)
-            entities.append(Entity(item.span(start.value, end.value, size, "characters"), label.text()))
+    entities, by_id = _entities(record, len(text))
     relations = []
     for item in record.lists("relations"):
         head, tail = (_end(item.need(key), by_id) for key in ("from_id", "to_id"))
@@ -77,6 +65,25 @@ def _parse(record: Field, default_id: str) -> Document:
         del rest["Comments"]
     name = record.optional_name("id") or default_id
     return Document(name, text, Annotation(tuple(entities), tuple(relations)), metadata=rest)
+
+
+def _entities(record: Field, size: int) -> tuple[list[Entity], dict[str, Entity]]:
+    """Return the entities of both layouts, and those with an id by their ids; `size` is the length of the text."""
+    entities: list[Entity] = []
+    by_id: dict[str, Entity] = {}
+    for item in record.lists("entities"):
+        start, end = item.need("start_offset"), item.need("end_offset")
+        span = item.span(start.value, end.value, size, "characters")
+        entity = Entity(span, item.label("label"), id=item.optional_name("id"))
+        entities.append(entity)
+        if entity.id is not None and by_id.setdefault(entity.id, entity) is not entity:
+            raise item.bad("entity ids that differ", f"the entity id {shorten(entity.id)} again")
+    for key in ("label", "labels"):
+        for item in record.lists(key):
+            start, end, label = item.items(3)
+            span = item.span(start.value, end.value, size, "characters")
+            entities.append(Entity(span, label.text()))
+    return entities, by_id
 
 
 def _end(field: Field, by_id: dict[str, Entity]) -> Entity:

@@ -281,13 +281,18 @@ def _is_other(item: object) -> bool:
 def _relation_items(relations: Sequence[Relation], names: Names) -> Iterator[dict[str, Any]]:
     pairs: dict[tuple[str, str], list[Relation]] = {}
     for relation in relations:
-        pairs.setdefault((names.of(relation.head), names.of(relation.tail)), []).append(relation)
+        ends = names.of(relation.head), names.of(relation.tail)
+        pairs.setdefault(ends, []).append(relation)
     for (head, tail), group in pairs.items():
         item: dict[str, Any] = {"from_id": head, "to_id": tail, "type": "relation", "direction": "right"}
         item["labels"] = [relation.label for relation in group]
         for key, values in (("score", [r.score for r in group]), ("id", [r.id for r in group])):
-            if any(value is not None for value in values):
-                item |= {key: values[0]} if len(values) == 1 else {f"{key}s": values}
+            if all(value is None for value in values):
+                continue
+            if len(values) == 1:
+                item[key] = values[0]
+            else:
+                item[f"{key}s"] = values
         yield item
 
 

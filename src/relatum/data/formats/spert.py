@@ -31,10 +31,11 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
 
 def _parse(record: Field, default_id: str) -> Document:
     words = record.need("tokens").words()
-    entities = [
-        Entity(item.span(item.need("start").value, item.need("end").value, len(words), "words"), item.label("type"))
-        for item in record.need("entities").items()
-    ]
+    entities = []
+    for item in record.need("entities").items():
+        start, end = item.need("start"), item.need("end")
+        span = item.span(start.value, end.value, len(words), "words")
+        entities.append(Entity(span, item.label("type")))
     relations = []
     for item in record.need("relations").items():
         head, tail = (_entity(item.need(key), entities) for key in ("head", "tail"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -75,7 +75,9 @@ def _read_document(
     in_parts = f"{name}.a1" in files and f"{name}.ann" not in files
     suffixes = [suffix for suffix in _PARTS if f"{name}{suffix}" in files] if in_parts else [".ann"]
     annotations = [folder / f"{name}{suffix}" for suffix in suffixes]
-    txt, ann, extra = folder / f"{name}.txt", annotations[0], folder / f"{name}.metadata.json"
+    txt = folder / f"{name}.txt"
+    ann = annotations[0]
+    extra = folder / f"{name}.metadata.json"
     if not is_unicode(name) or name.endswith("/") or not name:
         path = os.fsencode(txt).decode(errors="replace")
         problems.add(Problem(path, "a file name that cannot be an id", "a name in UTF-8 before the suffix"))
@@ -97,13 +99,7 @@ def _read_document(
     lines = [content.split("\n") for content in contents if content is not None]
     brat = _read_annotation(text, has_mark, list(chain.from_iterable(lines)), with_events)
     if brat.bad:
-        origins = [
-            (str(path), line)
-            for path, file_lines in zip(annotations, lines, strict=True)
-            for line, _ in enumerate(file_lines, 1)
-        ]
-        bad_lines = [(*origins[number - 1], bad) for number, bad in sorted(brat.bad.items())]
-        problems.add(*(Problem(path, bad.found, bad.expected, line, field=bad.field) for path, line, bad in bad_lines))
+        problems.add(*_bad_lines(brat.bad, annotations, lines))
         return None
     if not annotated:
         problems.remark("text without an .ann file, read as a document without annotation", str(txt))
@@ -112,6 +108,18 @@ def _read_document(
     for remark, times in brat.remarks().items():
         problems.remark(remark, str(ann), times)
     return brat.document(id_of(name), metadata)
+
+
+def _bad_lines(
+    bad: Mapping[int, BadRecord], paths: Sequence[Path], lines: Sequence[Sequence[str]]
+) -> Iterator[Problem]:
+    """Yield a problem for each bad line; `bad` counts the lines of all files from 1, a problem those of its file."""
+    origins = []
+    for path, file_lines in zip(paths, lines, strict=True):
+        origins += [(str(path), line) for line, _ in enumerate(file_lines, 1)]
+    for number, record in sorted(bad.items()):
+        path_name, line = origins[number - 1]
+        yield Problem(path_name, record.found, record.expected, line, field=record.field)
 
 
 def _read_metadata(path: Path, problems: Problems) -> dict[str, Any] | None:
@@ -313,8 +321,10 @@ class _BratDocument:
     def _without_event(self, line: str) -> str:
         """Make a note or a reference that is about an event be about its trigger."""
         match = _ABOUT.match(line)
-        event = self.events.get(match["target"]) if match else None
-        return line if match is None or event is None else f"{match['kind']}{event.trigger.id}{line[match.end() :]}"
+        if match is None or match["target"] not in self.events:
+            return line
+        event = self.events[match["target"]]
+        return f"{match['kind']}{event.trigger.id}{line[match.end() :]}"
 
     def _mention(self, target: str, id: str | None) -> Entity:
         if target in self.events:
@@ -328,11 +338,13 @@ class _BratDocument:
         name, *rest = data.split(" ", 2)
         if not name or not rest:
             raise BadRecord(show(data), "NAME ID or NAME ID VALUE", id)
-        event = self.events.get(rest[0])
-        target = event.trigger if event else self.entities.get(rest[0]) or self.relations.get(rest[0])
+        about, *values = rest
+        event = self.events.get(about)
+        target = event.trigger if event else self.entities.get(about) or self.relations.get(about)
         if target is None:
-            raise BadRecord(f"{rest[0]}, which is not in this file", "the id of an entity, relation or event", id)
-        self.attributes[id] = Attribute(target, name, rest[1] if rest[1:] and rest[1].strip() else None, id)
+            raise BadRecord(f"{about}, which is not in this file", "the id of an entity, relation or event", id)
+        value = values[0] if values and values[0].strip() else None
+        self.attributes[id] = Attribute(target, name, value, id)
 
     def _add_equivalence(self, data: str) -> None:
         members = data.split()[1:]

@@ -6,7 +6,7 @@ import errno
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, starmap
 from pathlib import Path
 from typing import TypeAlias
 
@@ -69,7 +69,8 @@ def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the .ann file; lines kept from an earlier .ann file come last."""
     text, annotation = document.text, document.annotation
     taken = {word for line in kept for word in re.split(r"[\s:]+", line)}
-    mentions, links = _Ids(annotation.entities, "T", taken), _Ids(annotation.relations, "R", taken)
+    mentions = _Ids(annotation.entities, "T", taken)
+    links = _Ids(annotation.relations, "R", taken)
     by_span: dict[Span, str] = {}
     for entity, id in zip(annotation.entities, mentions.all, strict=True):
         pieces = [part for piece in entity.pieces() for part in _unbroken(piece, text)]
@@ -82,7 +83,8 @@ def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
         yield f"{id}\t{_name(relation.label, 'relation type')} {ends}"
     names = _Ids(document.attributes, "AM", taken)
     for attribute, id in zip(document.attributes, names.all, strict=True):
-        target = (mentions if isinstance(attribute.target, Entity) else links).of(attribute.target)
+        ids = mentions if isinstance(attribute.target, Entity) else links
+        target = ids.of(attribute.target)
         yield f"{id}\t{_name(attribute.name, 'attribute')} {target}{_value(attribute)}"
     for cluster in document.clusters:
         for span in cluster:
@@ -158,11 +160,17 @@ def _value(attribute: Attribute) -> str:
 
 def _unbroken(piece: Span, text: str) -> list[Span]:
     """Return the parts of a piece on each line of the text; the piece itself if it begins or ends with a line break."""
-    breaks = [m.span() for m in re.compile(r"\s+").finditer(text, piece.start, piece.end) if has_break(m[0])]
-    starts = [piece.start, *(end for _, end in breaks)]
-    ends = [*(start for start, _ in breaks), piece.end]
+    starts = [piece.start]
+    ends = []
+    for space in re.compile(r"\s+").finditer(text, piece.start, piece.end):
+        if has_break(space[0]):
+            ends.append(space.start())
+            starts.append(space.end())
+    ends.append(piece.end)
     parts = list(zip(starts, ends, strict=True))
-    return [Span(*part) for part in parts] if all(start < end for start, end in parts) else [piece]
+    if any(start == end for start, end in parts):
+        return [piece]
+    return list(starmap(Span, parts))
 
 
 def annotation_conf(schema: Schema) -> tuple[str, str]:

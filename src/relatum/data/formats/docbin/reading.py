@@ -69,7 +69,9 @@ class _Tokens:
         words = self.under(span.start, span.end)
         if words is None:
             raise field.bad("a span that holds a word", f"no word in the tokens [{span.start}, {span.end})")
-        return Span(self.offsets[self.words[words.start]][0], self.offsets[self.words[words.end - 1]][1])
+        start, _ = self.offsets[self.words[words.start]]
+        _, end = self.offsets[self.words[words.end - 1]]
+        return Span(start, end)
 
     def pair(self, field: Field) -> Span:
         start, end = field.items(2)

@@ -122,10 +122,12 @@ def _parts(doc: Doc) -> Parts:
         after = ["\n" if i in inner else " " for i in range(1, len(doc))] + [""] * bool(len(doc))
     else:
         after = [token.whitespace_ for token in doc]
-    entities: list[dict[str, object]] = [
-        {"start": span.start, "end": span.end, "label": span.label_} | ({"id": span.id_} if span.id_ else {})
-        for span in doc.spans.get(GROUP, doc.ents)
-    ]
+    entities: list[dict[str, object]] = []
+    for span in doc.spans.get(GROUP, doc.ents):
+        entity: dict[str, object] = {"start": span.start, "end": span.end, "label": span.label_}
+        if span.id_:
+            entity["id"] = span.id_
+        entities.append(entity)
     data: dict[Any, Any] = doc.user_data
     extras = {name: _plain(data[user_key(name)], name) for name in CUSTOM if user_key(name) in data}
     tutorial = data.get(user_key("rel"))

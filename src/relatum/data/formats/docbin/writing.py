@@ -34,42 +34,55 @@ def _doc(document: Document, vocab: Vocab) -> Doc:
     words, sentences = split_parts(document)
     texts, spaces, token_of_word = _cover(document.text, words)
     starts = {0, *(token_of_word[sentence.start] for sentence in sentences[1:])}
-    doc = Doc(vocab, words=texts, spaces=spaces, sent_starts=[i in starts for i in range(len(texts))])
+    is_start: list[bool | int | None] = [token in starts for token in range(len(texts))]
+    doc = Doc(vocab, words=texts, spaces=spaces, sent_starts=is_start)
 
     def pair(span: Span) -> list[int]:
         return [token_of_word[span.start], token_of_word[span.end - 1] + 1]
 
-    def end(entity: Entity) -> dict[str, Any]:
-        record: dict[str, Any] = dict(zip(("start", "end"), pair(entity.span), strict=True), label=entity.label)
+    def to_record(entity: Entity) -> dict[str, Any]:
+        start, end = pair(entity.span)
+        record: dict[str, Any] = {"start": start, "end": end, "label": entity.label}
         if entity.fragments:
             record["fragments"] = [pair(piece) for piece in entity.fragments]
         return record | _id(entity)
 
     annotation = word_annotation(document)
-    entities = [end(entity) for entity in annotation.entities]
-    spans = [
-        SpacySpan(doc, item["start"], item["end"], label=item["label"], span_id=item.get("id", 0)) for item in entities
-    ]
-    kept = sorted(spans, key=lambda span: span.start)
-    if all(span.label_ for span in spans) and all(a.end <= b.start for a, b in pairwise(kept)):
-        doc.ents = kept
-    else:
-        doc.spans[GROUP] = kept = spans
-    relations = [{"label": r.label, "head": end(r.head), "tail": end(r.tail), **_id(r)} for r in annotation.relations]
+    entities = [to_record(entity) for entity in annotation.entities]
+    keep_order = _add_entities(doc, entities)
+    relations = []
+    for relation in annotation.relations:
+        ends = {"head": to_record(relation.head), "tail": to_record(relation.tail)}
+        relations.append({"label": relation.label, **ends, **_id(relation)})
     _complete([*entities, *relations], document)
-    plain = kept == spans and all(item.keys() <= {"start", "end", "label", "id"} for item in entities)
-    telling = [i for i, text in enumerate(texts) if not text.isspace()] == token_of_word
+    has_details = any(item.keys() - {"start", "end", "label", "id"} for item in entities)
+    visible_tokens = [token for token, text in enumerate(texts) if not text.isspace()]
     extras: dict[str, object] = {
         "id": document.id or None,
         "relations": relations or None,
-        "entity_details": None if plain else entities,
+        "entity_details": entities if has_details or not keep_order else None,
         "clusters": [list(map(pair, cluster)) for cluster in word_clusters(document)] or None,
         "metadata_json": json.dumps(dict(document.metadata)) if document.metadata else None,
-        "word_tokens": None if telling else token_of_word,
+        "word_tokens": None if token_of_word == visible_tokens else token_of_word,
     }
     data: dict[Any, Any] = doc.user_data
     data.update({user_key(name): value for name, value in extras.items() if value is not None})
     return doc
+
+
+def _add_entities(doc: Doc, records: Sequence[dict[str, Any]]) -> bool:
+    """Add entities as `doc.ents`, or as a group of spans if spaCy would refuse them; True if their order is kept."""
+    spans = []
+    for record in records:
+        span = SpacySpan(doc, record["start"], record["end"], label=record["label"], span_id=record.get("id", 0))
+        spans.append(span)
+    in_order = sorted(spans, key=lambda span: span.start)
+    are_disjoint = all(a.end <= b.start for a, b in pairwise(in_order))
+    if are_disjoint and all(span.label_ for span in spans):
+        doc.ents = in_order
+        return in_order == spans
+    doc.spans[GROUP] = spans
+    return True
 
 
 def _id(item: Entity | Relation) -> dict[str, str]:
