@@ -75,9 +75,11 @@ class Ensemble(Extractor):
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
         """Return the most pieces that any encoder makes of each word, and the lowest limit of pieces of any encoder."""
         encoders = [member.encoder for member in self.members if member.encoder is not None]
+        if not encoders:
+            return [1] * len(words), None
         limits = [encoder.max_pieces for encoder in encoders if encoder.max_pieces is not None]
         counts = zip(*(encoder.count_pieces(words) for encoder in encoders), strict=True)
-        return list(map(max, counts)) if encoders else [1] * len(words), min(limits, default=None)
+        return list(map(max, counts)), min(limits, default=None)
 
 
 def load_ensemble(

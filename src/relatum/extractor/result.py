@@ -52,12 +52,13 @@ class Extraction:
         # By numbers rather than by entities, which take far longer to hash.
         relations: dict[tuple[int, int, str], Relation] = {}
         for relation in annotation.relations:
-            ends = numbers.get(relation.head), numbers.get(relation.tail)
-            if ends[0] is None or ends[1] is None:
-                end = relation.head if ends[0] is None else relation.tail
+            head = numbers.get(relation.head)
+            tail = numbers.get(relation.tail)
+            if head is None or tail is None:
+                end = relation.head if head is None else relation.tail
                 place = f"[{end.span.start}, {end.span.end})"
                 raise RelatumError(f"{relation.label} relates {end.label} at {place}, which is not among the entities")
-            relations.setdefault((ends[0], ends[1], relation.label), relation)
+            relations.setdefault((head, tail, relation.label), relation)
         linked = [
             Relation(named[head], named[tail], label, relation.score, relation.id)
             for (head, tail, label), relation in sorted(relations.items(), key=itemgetter(0))
@@ -84,12 +85,13 @@ class Extraction:
         """Return what has at least that score, or no score, numbered anew. A relation is dropped with its entities."""
         check_threshold(threshold)
 
-        def stays(found: Entity | Relation) -> bool:
-            return found.score is None or found.score >= threshold
+        def stays(item: Entity | Relation) -> bool:
+            return item.score is None or item.score >= threshold
 
         entities = {entity.id: entity for entity in self.entities if stays(entity)}
         relations = [r for r in self.relations if stays(r) and r.head.id in entities and r.tail.id in entities]
-        return Extraction.of(self.text, Annotation(tuple(entities.values()), tuple(relations)), self.document.id)
+        annotation = Annotation(tuple(entities.values()), tuple(relations))
+        return Extraction.of(self.text, annotation, self.document.id)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the extraction as JSON can hold it; relations name entities by id, scores have four decimals."""
@@ -206,19 +208,25 @@ def _document(record: object) -> Document:
     entities: dict[str, Entity] = {}
     for item in root.need("entities").items():
         item.only("id", "start", "end", "text", "label", "score")
-        name, score = item.need("id").name(), item.optional_number("score")
+        name = item.need("id").name()
+        score = item.optional_number("score")
         if name in entities:
             raise item.need("id").bad("an id that no other entity has")
-        span: Span = item.span(item.need("start").value, item.need("end").value, len(text), "characters")
-        if item.need("text").value != span.of(text):
-            raise item.need("text").bad(f"the text at its offsets, {span.of(text)!r}")
-        entities[name] = Entity(span, item.label("label"), score=score, id=name, text=span.of(text))
+        start, end = item.need("start"), item.need("end")
+        span: Span = item.span(start.value, end.value, len(text), "characters")
+        characters = span.of(text)
+        if item.need("text").value != characters:
+            raise item.need("text").bad(f"the text at its offsets, {characters!r}")
+        entities[name] = Entity(span, item.label("label"), score=score, id=name, text=characters)
     relations = []
     for item in root.need("relations").items():
         item.only("head", "tail", "label", "score")
-        for end in (item.need("head"), item.need("tail")):
+        head, tail = item.need("head"), item.need("tail")
+        for end in (head, tail):
             if end.name() not in entities:
                 raise end.bad("the id of an entity")
-        head, tail = (entities[item.need(key).name()] for key in ("head", "tail"))
-        relations.append(Relation(head, tail, item.label("label"), item.optional_number("score")))
-    return Document(root.optional_name("id") or "", text, Annotation(tuple(entities.values()), tuple(relations)))
+        label = item.label("label")
+        score = item.optional_number("score")
+        relations.append(Relation(entities[head.name()], entities[tail.name()], label, score))
+    annotation = Annotation(tuple(entities.values()), tuple(relations))
+    return Document(root.optional_name("id") or "", text, annotation)

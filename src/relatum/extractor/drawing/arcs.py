@@ -104,7 +104,9 @@ def pile(boxes: Sequence[Box]) -> int:
     """Give boxes of a line that would cover each other levels of their own; return the number of levels."""
     gap = APART / 2
     for number, box in enumerate(boxes):
-        taken = {b.level for b in boxes[:number] if b.left < box.right + gap and box.left < b.right + gap}
+        earlier = boxes[:number]
+        covered = [other for other in earlier if other.left < box.right + gap and box.left < other.right + gap]
+        taken = {other.level for other in covered}
         box.level = next(level for level in range(len(boxes)) if level not in taken)
     return max((box.level + 1 for box in boxes), default=0)
 
@@ -114,11 +116,14 @@ def _stack(segments: Sequence[Segment], arcs: Sequence[Arc], width: float) -> No
     placed: list[tuple[float, float, float]] = []
     for segment in sorted(segments, key=lambda p: (p.right - p.left, p.left)):
         half = arcs[segment.arc].label_width / 2
-        segment.middle = min(max((segment.left + segment.right) / 2, half), width - half)
+        middle = (segment.left + segment.right) / 2
+        segment.middle = min(max(middle, half), width - half)
         left = min(segment.left, segment.middle - half) - APART / 2
         right = max(segment.right, segment.middle + half) + APART / 2
-        segment.rise = max((above for other, end, above in placed if other < right and left < end), default=0.0)
-        segment.lift = LIFT if segment.right - segment.left < 2 * half + 2 * APART else 0.0
+        spanned = [above for other, end, above in placed if other < right and left < end]
+        segment.rise = max(spanned, default=0.0)
+        is_narrow = segment.right - segment.left < 2 * half + 2 * APART
+        segment.lift = LIFT if is_narrow else 0.0
         placed.append((left, right, segment.rise + LEVEL + segment.lift))
 
 
@@ -126,7 +131,8 @@ def _attach(boxes: Sequence[Box], arcs: Sequence[Arc], width: float) -> Mapping[
     """Spread the arcs of an entity over its label, so that arcs to the same side of it do not cross."""
     ends: dict[int, list[tuple[float, int, End]]] = {}
     for number, arc in enumerate(arcs):
-        head, tail = boxes[arc.head], boxes[arc.tail]
+        head = boxes[arc.head]
+        tail = boxes[arc.tail]
         # Rounded, so that two arcs between the same entities reach equally far.
         reach = round((tail.line - head.line) * width * 2 + tail.middle - head.middle, 3)
         ends.setdefault(arc.head, []).append((_order(reach, "head"), number, "head"))
@@ -134,12 +140,13 @@ def _attach(boxes: Sequence[Box], arcs: Sequence[Arc], width: float) -> Mapping[
     places: dict[tuple[int, End], float] = {}
     for at, attached in ends.items():
         box = boxes[at]
-        wanted = max(APART, min((box.right - box.left) / len(attached), 3 * APART))
+        share = (box.right - box.left) / len(attached)
+        wanted = max(APART, min(share, 3 * APART))
         step = min(wanted, width / len(attached))
         span = (len(attached) - 1) * step
         first = max(min(box.middle - span / 2, width - span - 1), 1)
-        for place, (_, number, end) in enumerate(sorted(attached)):
-            places[number, end] = first + place * step
+        for rank, (_, number, end) in enumerate(sorted(attached)):
+            places[number, end] = first + rank * step
     return places
 
 

@@ -74,13 +74,18 @@ class Figure:
 
 def draw(extraction: Extraction, width: int) -> Figure:
     """Lay out an extraction on lines of that width."""
-    text, entities, relations = extraction.text, extraction.entities, extraction.relations
+    text = extraction.text
+    entities = extraction.entities
+    relations = extraction.relations
     cuts = [place for entity in entities for place in entity.span]
     parts, n_lines = break_lines(text, cuts, _TEXT, width)
     covered = _covered(entities, parts)
     boxes = [_box(entity, parts[within], parts, width) for entity, within in zip(entities, covered, strict=True)]
     numbers = {entity: number for number, entity in enumerate(entities)}
-    arcs = [Arc(numbers[r.head], numbers[r.tail], measure(r.label, _LABEL) * BOLD + 8) for r in relations]
+    arcs = []
+    for relation in relations:
+        label_width = measure(relation.label, _LABEL) * BOLD + 8
+        arcs.append(Arc(numbers[relation.head], numbers[relation.tail], label_width))
     drawn_arcs: list[DrawnArc] = []
     drawn_chips: list[DrawnChip] = []
     baselines: list[float] = []
@@ -89,11 +94,14 @@ def draw(extraction: Extraction, width: int) -> Figure:
         here = [number for number, box in enumerate(boxes) if box.line == line]
         n_levels = pile([boxes[number] for number in here])
         highest = max((segment.rise for segment in segments), default=0.0)
-        chips = top + (highest + LEVEL + _ABOVE - 2 if segments else 0)
+        chips = top
+        if segments:
+            chips += highest + LEVEL + _ABOVE - 2
         tops = {number: chips + (n_levels - 1 - boxes[number].level) * _CHIP_STEP for number in here}
         # High arcs first: the labels of low ones stay in front of the feet of high ones.
         for segment in sorted(segments, key=lambda segment: -segment.rise):
-            arc, y = arcs[segment.arc], top + highest - segment.rise + _ABOVE
+            arc = arcs[segment.arc]
+            y = top + highest - segment.rise + _ABOVE
             feet: dict[End, float] = {"head": tops.get(arc.head, y), "tail": tops.get(arc.tail, y), "edge": y}
             drawn_arcs.append(_arc(segment, relations[segment.arc], arc.label_width, y, feet))
         drawn_chips += [DrawnChip(entities[number], boxes[number], tops[number]) for number in here]
@@ -118,13 +126,15 @@ def _covered(entities: Sequence[Entity], parts: Sequence[PlacedText]) -> list[sl
 def _box(entity: Entity, within: Sequence[PlacedText], parts: Sequence[PlacedText], width: float) -> Box:
     """Return the place for an entity's label: above the entity's words on the first line that has any."""
     # What is nothing but space stands behind the word before it.
-    before = within or [part for part in parts if part.end <= entity.span.start][-1:]
-    line = before[0].line if before else 0
-    ends = [end for part in before if part.line == line for end in (part.left, part.right)] or [0.0]
-    middle = (min(ends) + max(ends)) / 2 if within else max(ends)
-    label = measure(entity.label, _CHIP) * BOLD + 10
-    left = min(max(middle - label / 2, 0.0), max(width - label, 0.0))
-    return Box(line, left, left + label)
+    near = within or [part for part in parts if part.end <= entity.span.start][-1:]
+    line = near[0].line if near else 0
+    left_edge = min((part.left for part in near if part.line == line), default=0.0)
+    right_edge = max((part.right for part in near if part.line == line), default=0.0)
+    middle = (left_edge + right_edge) / 2 if within else right_edge
+    label_width = measure(entity.label, _CHIP) * BOLD + 10
+    rightmost = max(width - label_width, 0.0)
+    left = min(max(middle - label_width / 2, 0.0), rightmost)
+    return Box(line, left, left + label_width)
 
 
 def _marks(
@@ -148,12 +158,15 @@ def _words(
     """Yield the text in runs that lie wholly inside or outside of an entity, stretched to the planned widths."""
     innermost: dict[int, int] = {}
     for number, within in enumerate(covered):
-        innermost.update(dict.fromkeys(range(*within.indices(len(parts))), number))
+        for at in range(*within.indices(len(parts))):
+            innermost[at] = number
     for (line, _), group in groupby(range(len(parts)), key=lambda at: (parts[at].line, innermost.get(at))):
         run = [parts[at] for at in group]
         shown = text[run[0].start : run[0].end]
         for before, part in pairwise(run):
-            shown += (" " if part.start > before.end else "") + text[part.start : part.end]
+            if part.start > before.end:
+                shown += " "
+            shown += text[part.start : part.end]
         length = run[-1].right - run[0].left
         stretched = length if len(shown) > 1 else None
         yield DrawnWords(shown, run[0].left, baselines[line], stretched)

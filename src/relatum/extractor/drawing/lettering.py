@@ -53,30 +53,37 @@ def break_lines(text: str, cuts: Iterable[int], size: float, width: float) -> tu
     Words are cut at `cuts`, and where a word is wider than a line. White space is one space wide. A line break of the
     text also breaks the line here; several line breaks in a row leave one line empty.
     """
-    places, space = sorted(set(cuts)), _width(" ") * size
+    places = sorted(set(cuts))
+    space = _width(" ") * size
     parts: list[PlacedText] = []
-    line, x, at = 0, 0.0, 0
+    line = 0
+    x = 0.0
+    at = 0
     for word in re.finditer(r"\S+", text):
         breaks = text.count("\n", at, word.start())
         at = word.end()
         needed = measure(word.group(), size)
         if parts and breaks:
-            line, x = line + min(breaks, 2), 0.0
+            line += min(breaks, 2)
+            x = 0.0
         elif parts:
             x += space
             if x + needed > width:
-                line, x = line + 1, 0.0
+                line += 1
+                x = 0.0
         inner = places[bisect_right(places, word.start()) : bisect_left(places, word.end())]
         for start, end in pairwise([word.start(), *inner, word.end()]):
             while start < end:
                 stop = _fitting(text, start, end, size, width - x)
                 if stop == start and x > 0:
-                    line, x = line + 1, 0.0
+                    line += 1
+                    x = 0.0
                     continue
                 stop = max(stop, start + 1)  # a letter wider than the line stands there all the same
                 right = x + measure(text[start:stop], size)
                 parts.append(PlacedText(start, stop, line, x, right))
-                start, x = stop, right
+                start = stop
+                x = right
     return parts, line + 1
 
 

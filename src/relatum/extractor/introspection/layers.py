@@ -73,7 +73,8 @@ def _read(model: Model, runtime: Runtime, job: Job) -> list[LayerOutputs]:
     last = runtime.read(job.batch, keep_layers=True)
     with evaluating(model.network):
         before = [model.network.score(state.sequence, state.table) for state in last.layers[:-1]]
-    layers = [_divide(model, job, outputs, state) for outputs, state in zip([*before, last], last.layers, strict=True)]
+    states = zip([*before, last], last.layers, strict=True)
+    layers = [_divide(model, job, outputs, state) for outputs, state in states]
     maps = None if last.attention_maps is None else _fetch(last.attention_maps)
     readings = []
     for row, (window, words) in enumerate(zip(job.windows, job.words, strict=True)):

@@ -149,7 +149,8 @@ def compare(before: Annotation, after: Annotation) -> Change:
 def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Sequence[LayerOutputs]) -> Probe:
     """Make the probe of a sentence from the readings of its windows; its offsets count from the start of the text."""
     assert sentence.offsets is not None
-    model, windows = extractor.model, [reading.window for reading in readings]
+    model = extractor.model
+    windows = [reading.window for reading in readings]
 
     def layer(parts: Sequence[LayerReading]) -> ProbedLayer:
         in_windows = [(window, part.found) for window, part in zip(windows, parts, strict=True)]
@@ -186,5 +187,10 @@ def _rounded(values: NDArray[np.float64] | None) -> list[Any]:
 
 def _best_tags(cells: NDArray[np.float64]) -> list[list[list[float]]]:
     """Return the likeliest tag of each cell, and the tag's probability."""
-    best, certainty = cells.argmax(-1).tolist(), np.round(cells.max(-1), DIGITS).tolist()
-    return [list(map(list, zip(*row, strict=True))) for row in zip(best, certainty, strict=True)]
+    best = cells.argmax(-1).tolist()
+    certainty = np.round(cells.max(-1), DIGITS).tolist()
+    rows = []
+    for best_of_row, certainty_of_row in zip(best, certainty, strict=True):
+        row = [[tag, probability] for tag, probability in zip(best_of_row, certainty_of_row, strict=True)]
+        rows.append(row)
+    return rows
