@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
@@ -80,13 +81,14 @@ def predict_layers(
     on_progress: OnProgress | None = None,
 ) -> list[list[Annotation]]:
     """Return each layer's annotation of every sentence, in words, first layer first; the last is as by `predict`."""
-    found: list[list[Annotation]] = [[] for _ in sentences]
+    annotations: list[list[Annotation]] = [[] for _ in sentences]
     for number, readings in extractor.read_layers(sentences, entities, on_progress):
         given = None if entities is None else entities[number]
         for layers in zip(*(reading.layers for reading in readings), strict=True):
             parts = [(reading.window, layer.found) for reading, layer in zip(readings, layers, strict=True)]
-            found[number].append(extractor.join_windows(parts, len(sentences[number]), given))
-    return found
+            joined = extractor.join_windows(parts, len(sentences[number]), given)
+            annotations[number].append(joined)
+    return annotations
 
 
 def measure_layers(
@@ -115,7 +117,9 @@ def measure_layers(
     def passage(number: int, keys: Callable[[Annotation], AbstractSet[Hashable]]) -> Passage | None:
         if number == 0:
             return None
-        return _follow(zip(*(map(keys, part) for part in (gold, layers[number - 1], layers[number])), strict=True))
+        before = map(keys, layers[number - 1])
+        after = map(keys, layers[number])
+        return _follow(zip(map(keys, gold), before, after, strict=True))
 
     return [
         LayerFigures(
@@ -129,12 +133,21 @@ def measure_layers(
 
 def _follow(texts: Iterable[tuple[AbstractSet[Hashable], ...]]) -> Passage:
     """Count changes over texts; each text has the items of gold, of the layer before, and of this layer."""
-    totals = [0] * 7
+    totals: Counter[str] = Counter()
     for gold, before, after in texts:
-        right, missed, wrong = before & gold, gold - before, before - gold
-        changes = (missed & after, wrong - after, right - after, after - gold - before)
-        totals = [total + len(part) for total, part in zip(totals, (right, missed, wrong, *changes), strict=True)]
-    return Passage(*totals)
+        right = before & gold
+        missed = gold - before
+        wrong = before - gold
+        totals.update(
+            right=len(right),
+            missed=len(missed),
+            wrong=len(wrong),
+            found=len(missed & after),
+            dropped=len(wrong - after),
+            lost=len(right - after),
+            added=len(after - gold - before),
+        )
+    return Passage(**totals)
 
 
 def _in_order(relation: Relation, schema: Schema | None) -> Relation:

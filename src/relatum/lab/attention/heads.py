@@ -27,8 +27,10 @@ class HeadScores:
 
     def best(self, pattern: str, of_encoder: bool) -> list[tuple[Head, float]]:
         """The heads of the network, or of its encoder, the best first."""
-        scored = zip(self.heads, self.alignments[pattern].average_precision.tolist(), strict=True)
-        return sorted((item for item in scored if item[0].of_encoder == of_encoder), key=lambda item: -item[1])
+        precisions = self.alignments[pattern].average_precision.tolist()
+        scored = zip(self.heads, precisions, strict=True)
+        wanted = [(head, precision) for head, precision in scored if head.of_encoder == of_encoder]
+        return sorted(wanted, key=lambda item: -item[1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as JSON can hold them; a pattern that connects nothing has no average precision."""

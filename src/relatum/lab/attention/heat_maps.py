@@ -150,8 +150,8 @@ def _image(weights: _Array) -> str:
     grey = (255 - 255 * np.minimum(values / top, 1)).round().astype(np.uint8)
     lines = b"".join(b"\0" + row.tobytes() for row in grey)
     header = struct.pack(">IIBBBBB", grey.shape[1], grey.shape[0], 8, 0, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    data = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in parts
-    )
+    data = b"\x89PNG\r\n\x1a\n"
+    for kind, body in ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b"")):
+        checksum = zlib.crc32(kind + body)
+        data += struct.pack(">I", len(body)) + kind + body + struct.pack(">I", checksum)
     return f"data:image/png;base64,{b64encode(data).decode()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 
 N_BINS = 4
 """The number of ranges that values are divided into, each with about equally many values."""
@@ -24,7 +25,8 @@ class Bins:
 def equal_bins(values: Iterable[int]) -> Bins:
     """Make ranges that hold about equally many of the values; fewer ranges if one value is frequent."""
     ordered = sorted(values) or [0]
-    ends = sorted({ordered[-(-len(ordered) * part // N_BINS) - 1] for part in range(1, N_BINS + 1)})
+    sizes = [ceil(len(ordered) * part / N_BINS) for part in range(1, N_BINS + 1)]
+    ends = sorted({ordered[size - 1] for size in sizes})
     starts = [ordered[0], *(end + 1 for end in ends[:-1])]
     names = [str(end) if start == end else f"{start}–{end}" for start, end in zip(starts, ends, strict=True)]
     return Bins(tuple(ends), tuple(names))

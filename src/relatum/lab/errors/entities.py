@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
+from itertools import product
 from typing import TypeAlias, TypeVar
 
 from relatum.lab.errors.kinds import EntityKind, EntityMatch
@@ -25,7 +26,8 @@ _Item = TypeVar("_Item")
 
 def match_entities(gold: Iterable[Entity], found: Iterable[Entity]) -> list[EntityMatch]:
     """Match the entities of one text, in the order of the text; duplicates count once."""
-    wanted, given = sorted(set(gold), key=place), sorted(set(found), key=place)
+    wanted = sorted(set(gold), key=place)
+    given = sorted(set(found), key=place)
     matches = [EntityMatch("right", *pair) for pair in take_pairs(wanted, given, _itself, _itself)]
     matches += [EntityMatch("type", *pair) for pair in take_pairs(wanted, given, boundaries, boundaries)]
     for gold_entity, found_entity in _take_overlapping(wanted, given):
@@ -62,9 +64,10 @@ def take_pairs(
 
 def remove_pairs(gold: list[_Item], found: list[_Item], pairs: Iterable[tuple[_Item, _Item]]) -> None:
     """Remove the items of the pairs from both lists."""
-    owns, others = {gold_item for gold_item, _ in pairs}, {found_item for _, found_item in pairs}
-    gold[:] = [item for item in gold if item not in owns]
-    found[:] = [item for item in found if item not in others]
+    paired_gold = {gold_item for gold_item, _ in pairs}
+    paired_found = {found_item for _, found_item in pairs}
+    gold[:] = [item for item in gold if item not in paired_gold]
+    found[:] = [item for item in found if item not in paired_found]
 
 
 def _take_overlapping(gold: list[Entity], found: list[Entity]) -> list[tuple[Entity, Entity]]:
@@ -86,8 +89,14 @@ def _share(gold: Entity, found: Entity) -> float:
     """Return the number of characters in both entities over the number in either."""
     if not gold.span.overlaps(found.span):
         return 0.0
-    both = sum(max(0, min(a.end, b.end) - max(a.start, b.start)) for a in gold.pieces() for b in found.pieces())
-    return both / (sum(a.width for a in gold.pieces()) + sum(b.width for b in found.pieces()) - both)
+    n_both = 0
+    for gold_piece, found_piece in product(gold.pieces(), found.pieces()):
+        start = max(gold_piece.start, found_piece.start)
+        end = min(gold_piece.end, found_piece.end)
+        n_both += max(0, end - start)
+    n_gold = sum(piece.width for piece in gold.pieces())
+    n_found = sum(piece.width for piece in found.pieces())
+    return n_both / (n_gold + n_found - n_both)
 
 
 def _itself(entity: Entity) -> Entity:

@@ -40,8 +40,10 @@ def make_space(config: Config, fixed: Iterable[str] = ()) -> tuple[list[Dimensio
     The values of `config` are always part of the space, so that no search ends with worse settings than these. Keys
     that are fixed are not searched.
     """
-    training, model = config.training, config.model
-    rate, weight = training.learning_rate, training.relation_weight
+    training = config.training
+    model = config.model
+    rate = training.learning_rate
+    weight = training.relation_weight
     width = config.table.width or model.width
     steps = training.steps
     start: dict[str, Value] = {

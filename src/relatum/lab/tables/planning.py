@@ -48,9 +48,12 @@ class PlannedRow:
         """Return the command that makes these runs by hand, in the folder `out` or else in the row's own folder."""
         assert self.selected.settings is not None
         assert self.selected.data is not None
-        words = [self.plan.data, "--out", str(out or self.folder.path), *self.selected.settings.arguments()]
-        folds = [] if self.plan.folds is None else ["--folds", self.plan.folds]
-        return shlex.join(["relatum", "train", *words, "--runs", str(len({r.seed for r in self.wanted})), *folds])
+        n_seeds = len({run.seed for run in self.wanted})
+        words = ["relatum", "train", self.plan.data, "--out", str(out or self.folder.path)]
+        words += [*self.selected.settings.arguments(), "--runs", str(n_seeds)]
+        if self.plan.folds is not None:
+            words += ["--folds", self.plan.folds]
+        return shlex.join(words)
 
 
 class Planner:
@@ -58,17 +61,21 @@ class Planner:
 
     def __init__(self, out: Path, request: Request, device: str) -> None:
         """Use only the runs, folds and parts of the request: tables that have these in common share a planner."""
-        self._out, self._request, self._device = out.absolute(), request, device
+        self._out = out.absolute()
+        self._request = request
+        self._device = device
         self._folders: dict[str, Path] = {}
         self._prints: dict[tuple[object, ...], str] = {}
         self._folds: dict[tuple[Path, Path], list[Fold]] = {}
 
     def plan(self, selected: SelectedRow) -> PlannedRow:
         """Plan the runs of a row that has settings and data. Nothing is written but folds that have to be made."""
-        settings, data = selected.settings, selected.data
+        settings = selected.settings
+        data = selected.data
         assert settings is not None
         assert data is not None
-        config, request = settings.config, self._request
+        config = settings.config
+        request = self._request
         if data.folds is None and selected.corpus.name in CORPORA:
             _check_parts(data, selected.corpus.name, request.with_test)
         lists = self._lists(data, selected.corpus.name)

@@ -107,12 +107,11 @@ def select_rows(request: Request) -> list[SelectedRow]:
     encoder = None if table.names_encoders else next(iter(request.encoders), None)
     preset = load_config(config_file(PRESET))
     runnable = any(row.configs is not None for row in rows)
-    # Quoted rows alone need no word vectors.
-    given = (
-        user_overrides(request.steps, encoder, request.overrides, request.paths, preset, need_words=not request.dry_run)
-        if runnable
-        else list(request.overrides)
-    )
+    given = list(request.overrides)
+    if runnable:  # quoted rows alone need no word vectors
+        given = user_overrides(
+            request.steps, encoder, request.overrides, request.paths, preset, need_words=not request.dry_run
+        )
     selected: list[SelectedRow] = []
     wrong: list[ConfigError] = []
     for row in rows:

@@ -54,10 +54,18 @@ class Row:
     @property
     def key(self) -> str:
         """The short name of the row, which `--row` takes; quoted rows share a name."""
-        configs = [name.removeprefix("ablations/").replace("/", "-") for name in self.configs or ()]
-        corpus = [self.corpus] if self.corpus is not None else []
-        average = ["macro"] if self.average == "macro" else []
-        return "+".join([*corpus, *(configs or ["quoted" if self.configs is None else "default"]), *average])
+        parts = []
+        if self.corpus is not None:
+            parts.append(self.corpus)
+        if self.configs is None:
+            parts.append("quoted")
+        elif not self.configs:
+            parts.append("default")
+        else:
+            parts += [name.removeprefix("ablations/").replace("/", "-") for name in self.configs]
+        if self.average == "macro":
+            parts.append("macro")
+        return "+".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

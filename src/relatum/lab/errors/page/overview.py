@@ -58,5 +58,5 @@ def confusion_matrices(analysis: ErrorAnalysis) -> dict[str, ConfusionMatrix]:
 def _matrix(confusion: Confusion) -> ConfusionMatrix:
     gold = list(dict.fromkeys(gold for gold, _ in confusion))
     found = sorted({found for _, found in confusion}, key=lambda label: (label is None, label or ""))
-    most = max((count for (gold, found), count in confusion.items() if gold != found), default=1)
-    return ConfusionMatrix(gold, found, confusion, most)
+    wrong = [count for (gold_label, found_label), count in confusion.items() if gold_label != found_label]
+    return ConfusionMatrix(gold, found, confusion, max(wrong, default=1))
