@@ -68,8 +68,10 @@ def pair_documents(
 
 def _difference(gold: Document, predicted: Document) -> str:
     shorter = min(len(gold.text), len(predicted.text))
-    at = next((i for i, (a, b) in enumerate(zip(gold.text, predicted.text, strict=False)) if a != b), shorter)
-    here, there = (show(document.text[at : at + _SHOWN_TEXT]) for document in (predicted, gold))
+    pairs = enumerate(zip(gold.text, predicted.text, strict=False))
+    at = next((number for number, (a, b) in pairs if a != b), shorter)
+    here = show(predicted.text[at : at + _SHOWN_TEXT])
+    there = show(gold.text[at : at + _SHOWN_TEXT])
     return f"{here} where gold has {there}, from character {at}"
 
 

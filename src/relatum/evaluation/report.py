@@ -32,10 +32,14 @@ class SystemReport:
     """The best scores that the model's tagging allows, if known."""
 
     def to_dict(self) -> dict[str, Any]:
-        added = {"ceiling": ceiling_record(self.ceiling)} if self.ceiling else {}
-        added |= {"intervals": self.intervals.to_dict()} if self.intervals else {}
-        added |= {"confidence": self.confidence.to_dict()} if self.confidence else {}
-        return {**self.scores.to_dict(), **added}
+        record = dict(self.scores.to_dict())
+        if self.ceiling:
+            record["ceiling"] = ceiling_record(self.ceiling)
+        if self.intervals:
+            record["intervals"] = self.intervals.to_dict()
+        if self.confidence:
+            record["confidence"] = self.confidence.to_dict()
+        return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,10 @@ def make_report(
     comparison = None
     if len(systems) == 2:
         comparison = significance.compare(counts[0], counts[1], schema, macro_over, n_resamples or N_RESAMPLES, seed)
-    return Report(
-        tuple(SystemReport(*one, measured, ceiling) for one in zip(scores, intervals, strict=True)), comparison
-    )
+    reports = []
+    for system_scores, system_intervals in zip(scores, intervals, strict=True):
+        reports.append(SystemReport(system_scores, system_intervals, measured, ceiling))
+    return Report(tuple(reports), comparison)
 
 
 def _measure(pairs: Sequence[tuple[Annotation, Annotation]], schema: Schema | None, given: bool) -> Confidence:

@@ -131,26 +131,29 @@ def compare(
     if len(a) != len(b):
         raise ValueError(f"two systems are compared on the same documents; got {len(a)} and {len(b)}")
     labels = _labels([*a, *b], schema, macro_over)
-    counts_a, counts_b = _matrix(a, labels), _matrix(b, labels)
+    counts_a = _matrix(a, labels)
+    counts_b = _matrix(b, labels)
     if not np.array_equal(_by_kind(counts_a)[:, 2], _by_kind(counts_b)[:, 2]):
         raise ValueError("two systems are compared against the same gold; got counts of different gold annotations")
 
     def f1(totals: _Array) -> _Array:
         return _scores(totals, labels, macro_over)[..., METRICS.index("f1")]
 
-    total_a, total_b = counts_a.sum(axis=0, keepdims=True), counts_b.sum(axis=0, keepdims=True)
-    f1_a, f1_b = f1(total_a)[0], f1(total_b)[0]
+    total_a = counts_a.sum(axis=0, keepdims=True)
+    total_b = counts_b.sum(axis=0, keepdims=True)
+    f1_a = f1(total_a)[0]
+    f1_b = f1(total_b)[0]
     rng = np.random.default_rng(seed)
     blocks = _draws(rng, n_resamples, len(a))
-    bounds = _bounds(
-        np.concatenate([f1(weights @ counts_b) - f1(weights @ counts_a) for weights in blocks]), confidence
-    )
+    drawn = np.concatenate([f1(weights @ counts_b) - f1(weights @ counts_a) for weights in blocks])
+    bounds = _bounds(drawn, confidence)
 
+    observed = np.abs(f1_b - f1_a) - _TIE
     as_large = np.zeros(f1_a.shape, dtype=np.int64)
     for swapped in _swaps(rng, n_resamples, len(a)):
         moved = swapped @ (counts_b - counts_a)
         differences = f1(total_b - moved) - f1(total_a + moved)
-        as_large += np.count_nonzero(np.abs(differences) >= np.abs(f1_b - f1_a) - _TIE, axis=0)
+        as_large += np.count_nonzero(np.abs(differences) >= observed, axis=0)
     p = (as_large + 1) / (n_resamples + 1)
 
     values = {
