@@ -208,10 +208,13 @@ class BertAttention(nn.Module):
 def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     """Return (batch, heads, pieces, pieces): scaled products with the bias added, in one step."""
     n_batch, n_heads, n_pieces, width = query.shape
-    added = query.new_empty(1, 1, 1) if bias is None else bias.expand(-1, n_heads, n_pieces, -1).flatten(0, 1)
-    scores = torch.baddbmm(
-        added, query.flatten(0, 1), key.flatten(0, 1).mT, beta=0 if bias is None else 1, alpha=width**-0.5
-    )
+    if bias is None:
+        added = query.new_empty(1, 1, 1)
+        beta = 0
+    else:
+        added = bias.expand(-1, n_heads, n_pieces, -1).flatten(0, 1)
+        beta = 1
+    scores = torch.baddbmm(added, query.flatten(0, 1), key.flatten(0, 1).mT, beta=beta, alpha=width**-0.5)
     return scores.view(n_batch, n_heads, n_pieces, n_pieces)
 
 

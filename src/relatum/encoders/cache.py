@@ -199,9 +199,12 @@ class CachedEncoder(FrozenEncoder):
         )
 
     def _fits(self, features: Features, n_words: int) -> bool:
-        maps, n_maps = features.attention_maps, self.n_attention_maps
-        found = (tuple(features.vectors.shape), None if maps is None else tuple(maps.shape))
-        return found == ((n_words, self.width), (n_words, n_words, n_maps) if n_maps else None)
+        if features.vectors.shape != (n_words, self.width):
+            return False
+        maps = features.attention_maps
+        if maps is None or not self.n_attention_maps:
+            return maps is None and not self.n_attention_maps
+        return maps.shape == (n_words, n_words, self.n_attention_maps)
 
 
 def _make_store(config: EncoderConfig) -> FeatureStore | None:

@@ -94,11 +94,12 @@ class ElmoEncoder(FrozenEncoder):
         longest = max(map(len, sentences), default=0)
         if not longest:
             return EncoderOutput(torch.zeros(len(sentences), 0, self.width, device=self.device), None)
-        different = list(dict.fromkeys(chain.from_iterable(sentences)))
-        rows: dict[str, int] = {word: i for i, word in enumerate(different, start=2)}
+        distinct = list(dict.fromkeys(chain.from_iterable(sentences)))
+        rows: dict[str, int] = {word: i for i, word in enumerate(distinct, start=2)}
         characters = [self._fill([_SENTENCE_BEGIN]), self._fill([_SENTENCE_END])]
         # Of a word that is too long, the beginning is read: the network knows no more than so many characters.
-        characters += [self._fill(list(word.encode(errors="ignore")[: self._n_characters - 2])) for word in different]
+        most = self._n_characters - 2
+        characters += [self._fill(list(word.encode(errors="ignore")[:most])) for word in distinct]
         vectors = self._network.cnn(torch.tensor(characters, device=self.device))
         index = torch.zeros(len(sentences), longest + 2, dtype=torch.long)
         for i, words in enumerate(sentences):
@@ -145,12 +146,19 @@ _IN_THIS_FILE = "expected the weights in this file"
 
 def _check_options(options: Any) -> None:
     """Refuse numbers that no ELMo has, before anything of these sizes is made."""
-    lstm, cnn = options["lstm"], options["char_cnn"]
-    limits = {"n_layers": (lstm["n_layers"], 0, _MOST), "n_highway": (cnn.get("n_highway") or 0, 0, _MOST)}
-    limits |= {key: (lstm[key], 1, _WIDEST) for key in ("dim", "projection_dim")}
-    limits |= {"embedding.dim": (cnn["embedding"]["dim"], 1, _WIDEST), "filters": (len(cnn["filters"]), 1, _MOST)}
+    lstm = options["lstm"]
+    cnn = options["char_cnn"]
+    limits = {
+        "n_layers": (lstm["n_layers"], 0, _MOST),
+        "n_highway": (cnn.get("n_highway") or 0, 0, _MOST),
+        "dim": (lstm["dim"], 1, _WIDEST),
+        "projection_dim": (lstm["projection_dim"], 1, _WIDEST),
+        "embedding.dim": (cnn["embedding"]["dim"], 1, _WIDEST),
+        "filters": (len(cnn["filters"]), 1, _MOST),
+    }
     for size, n in cnn["filters"]:
-        limits |= {f"filters, {size!r:.20}": (size, 1, 1000), f"filters, {n!r:.20}": (n, 1, _WIDEST)}
+        limits[f"filters, {size!r:.20}"] = (size, 1, 1000)
+        limits[f"filters, {n!r:.20}"] = (n, 1, _WIDEST)
     longest = max(size for size, _ in cnn["filters"]) if cnn["filters"] else 0
     limits["max_characters_per_token"] = (cnn["max_characters_per_token"], max(3, longest), 1000)
     for name, (number, least, most) in limits.items():
@@ -170,10 +178,12 @@ def _build(options: Any, weights: _Weights) -> Elmo:
 
 
 def _cnn(options: Any, weights: _Weights) -> CharacterCnn:
-    cnn, width = options["char_cnn"], options["lstm"]["projection_dim"]
+    cnn = options["char_cnn"]
+    width = options["lstm"]["projection_dim"]
     character_width = cnn["embedding"]["dim"]
     filters = [(size, n) for size, n in cnn["filters"]]
-    n_highways, activation = cnn.get("n_highway") or 0, cnn["activation"]
+    n_highways = cnn.get("n_highway") or 0
+    activation = cnn["activation"]
     if activation not in ACTIVATIONS:
         raise ValueError(f"the activation {activation!r} is none of {', '.join(ACTIVATIONS)}")
     with torch.device("meta"):  # nothing is made of the sizes that the file does not have

@@ -235,10 +235,14 @@ class HuggingFaceEncoder(FrozenEncoder):
 
     def _cut_context(self, context: Context, n_pieces: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
         """Return the pieces of the words that are read before and after a sentence of `n_pieces` pieces."""
-        before, after = (list(map(self.tokenizer.cut, side)) for side in context.nearest(self.config.context))
-        if self.max_pieces is None or n_pieces + sum(map(len, chain(before, after))) <= self.max_pieces:
+        nearest = context.nearest(self.config.context)
+        before = list(map(self.tokenizer.cut, nearest.before))
+        after = list(map(self.tokenizer.cut, nearest.after))
+        n_context = sum(map(len, before)) + sum(map(len, after))
+        if self.max_pieces is None or n_pieces + n_context <= self.max_pieces:
             return before, after
-        n_before, n_after = _share(list(map(len, reversed(before))), list(map(len, after)), self.max_pieces - n_pieces)
+        room = self.max_pieces - n_pieces
+        n_before, n_after = _share(list(map(len, reversed(before))), list(map(len, after)), room)
         return before[len(before) - n_before :], after[:n_after]
 
     def _check(self, n_pieces: int) -> None:
@@ -251,9 +255,10 @@ class HuggingFaceEncoder(FrozenEncoder):
 
 def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:
     """Pool attention (batch, heads, pieces, pieces) to (batch, words, words, heads) by two (batch, words, pieces)."""
-    to_words = (attention.flatten(1, 2) @ members.to(attention.dtype).mT).unflatten(1, attention.shape[1:3])
-    to_words = to_words.permute(0, 2, 3, 1)  # (batch, pieces, words, heads)
-    maps: Tensor = (attending.to(attention.dtype) @ to_words.flatten(2)).unflatten(2, to_words.shape[2:])
+    summed = attention.flatten(1, 2) @ members.to(attention.dtype).mT
+    to_words = summed.unflatten(1, attention.shape[1:3]).permute(0, 2, 3, 1)  # (batch, pieces, words, heads)
+    pooled = attending.to(attention.dtype) @ to_words.flatten(2)
+    maps: Tensor = pooled.unflatten(2, to_words.shape[2:])
     return maps
 
 

@@ -72,5 +72,6 @@ class StackedEncoder(FrozenEncoder):
     def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
         del learning
         outputs = [member.encode(batch) for member in self._members]
-        maps = [one.attention_maps for one in outputs if one.attention_maps is not None]
-        return EncoderOutput(torch.cat([one.vectors for one in outputs], -1), torch.cat(maps, -1) if maps else None)
+        vectors = torch.cat([output.vectors for output in outputs], -1)
+        maps = [output.attention_maps for output in outputs if output.attention_maps is not None]
+        return EncoderOutput(vectors, torch.cat(maps, -1) if maps else None)

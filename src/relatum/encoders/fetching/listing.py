@@ -44,8 +44,9 @@ def list_encoders() -> list[Listed]:
     shipped = [_describe(path.name, path, "shipped") for path in _folders(SHIPPED)]
     known = [_known(encoder) for encoder in CATALOGUE.values()]
     root = cache_folder() / "encoders"
-    cached = [(path.relative_to(root).as_posix(), path) for path in _folders(root)]
-    return [*shipped, *known, *(_describe(name, path, "cached") for name, path in cached if name not in CATALOGUE)]
+    names = {path.relative_to(root).as_posix(): path for path in _folders(root)}
+    cached = [_describe(name, path, "cached") for name, path in names.items() if name not in CATALOGUE]
+    return [*shipped, *known, *cached]
 
 
 def _known(encoder: Fetchable) -> Listed:
@@ -78,7 +79,8 @@ def _is_whole(encoder: Fetchable, folder: Path) -> bool:
 def _folders(root: Path) -> Iterator[Path]:
     """Yield the folders of encoders in a folder; encoders of the hub are in a folder of their owner."""
     for path in sorted([*root.glob("*"), *root.glob("*/*")]):
-        if not path.name.startswith(".") and not path.parent.name.startswith(".") and path.is_dir() and _weights(path):
+        is_hidden = path.name.startswith(".") or path.parent.name.startswith(".")
+        if not is_hidden and path.is_dir() and _weights(path):
             yield path
 
 

@@ -176,7 +176,8 @@ def _run(command: list[str], environment: dict[str, str], log: Path, watch: Call
 
 def _errors(log: Path) -> str:
     """Return the last errors in a log of pip, or its last lines."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")] or lines
     return " ".join(errors[-_SHOWN_LINES:])
 
