@@ -62,7 +62,8 @@ class SelfAttention(nn.Module):
         """The attended sequence (batch, words, width), and the weights (batch, attention heads, words, words)."""
         scores = self.scores(sequence, table)
         lowest = torch.finfo(scores.dtype).min
-        weights = torch.softmax(scores.masked_fill(~mask[:, None, None, :], lowest), -1)
+        padding = ~mask[:, None, None, :]
+        weights = torch.softmax(scores.masked_fill(padding, lowest), -1)
         values = self.value(sequence).unflatten(-1, (self.n_attention_heads, -1)).transpose(1, 2)
         attended = (weights @ values).transpose(1, 2).flatten(2)
         return self.activation(self.output(attended)), weights

@@ -109,7 +109,8 @@ class CharacterLSTM(nn.Module):
         each would take longer, and would need the weights of that direction in one piece.
         """
         lengths = batch.lengths.flatten()
-        n_steps, n_words = len(batch.characters), len(lengths)
+        n_steps = len(batch.characters)
+        n_words = len(lengths)
         steps = torch.arange(n_steps, device=lengths.device).unsqueeze(1)
         words = torch.arange(n_words, device=lengths.device)
         first = self.dropout(self._embed(batch.characters.flatten(1)))
@@ -133,4 +134,5 @@ class CharacterLSTM(nn.Module):
         weight = self.embedding.weight
         shares = torch.arange(characters.numel(), device=weight.device).view_as(characters) % _SHARES
         rows = torch.where(characters == 0, shares + len(weight), characters)
-        return nn.functional.embedding(rows, torch.cat((weight, weight.new_zeros(_SHARES, self.width))))
+        zeros = weight.new_zeros(_SHARES, self.width)
+        return nn.functional.embedding(rows, torch.cat((weight, zeros)))

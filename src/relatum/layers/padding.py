@@ -68,5 +68,5 @@ def measure(lengths: Sequence[int]) -> list[list[int]]:
 def _gather(parts: Sequence[Tensor], places: Tensor, fill: float) -> Tensor:
     """Return the rows at the given places of the concatenated parts, counted from 1; `fill` at place 0."""
     nothing = parts[0].new_full((1, *parts[0].shape[1:]), fill)
-    found = torch.cat((nothing, *parts)).index_select(0, places.flatten())
-    return found.view(*places.shape, *found.shape[1:])
+    rows = torch.cat((nothing, *parts)).index_select(0, places.flatten())
+    return rows.view(*places.shape, *rows.shape[1:])

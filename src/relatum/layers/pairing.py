@@ -74,7 +74,8 @@ class _Join(torch.autograd.Function):
         rows, columns, maps, of_pairs, of_maps, joined = ctx.saved_tensors
         pairs = _pair(rows, columns)
         grad = _threshold_backward(grad.reshape(joined.shape), joined, 0)
-        grad_of_pairs, grad_of_maps = grad.mT @ pairs.flatten(0, 2), grad.mT @ maps.flatten(0, 2)
+        grad_of_pairs = grad.mT @ pairs.flatten(0, 2)
+        grad_of_maps = grad.mT @ maps.flatten(0, 2)
         grad_maps = (grad @ of_maps).view(maps.shape) if ctx.needs_input_grad[2] else None
         grad_pairs = _threshold_backward((grad @ of_pairs).view(pairs.shape), pairs, 0)
         return grad_pairs.sum(2), grad_pairs.sum(1), grad_maps, grad_of_pairs, grad_of_maps, grad.sum(0)

@@ -27,10 +27,12 @@ class TableCNN(nn.Module):
         joined = torch.cat((inputs, below), -1) if self.reads_below else inputs
         first = torch.relu(self.enter(joined))
         second = torch.relu(self._convolve(0, first, cells))
-        return torch.where(cells, torch.relu(below + self._convolve(1, second, cells)), 0)
+        third = torch.relu(below + self._convolve(1, second, cells))
+        return torch.where(cells, third, 0)
 
     def _convolve(self, number: int, table: Tensor, cells: Tensor) -> Tensor:
         """Apply a convolution, which sees zeros outside the sentence, and the layer norm that belongs to it."""
         channels = torch.where(cells, table, 0).movedim(-1, 1)
-        convolved: Tensor = self.norms[number](self.convolutions[number](channels).movedim(1, -1))
-        return convolved
+        convolved = self.convolutions[number](channels).movedim(1, -1)
+        normed: Tensor = self.norms[number](convolved)
+        return normed

@@ -68,8 +68,10 @@ def build_model(
 
 def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
     """The network that a config describes, for data and an encoder of the given sizes."""
-    width, dropout = config.model.width, config.model.dropout
-    characters = words = None
+    width = config.model.width
+    dropout = config.model.dropout
+    characters = None
+    words = None
     if config.characters.kind == "lstm":
         characters = CharacterLSTM(sizes.n_characters, config.characters.width, dropout)
     if sizes.word_vectors is not None:
@@ -85,12 +87,16 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
     # A shared layer has the slot of the layer below from the start, and first reads a table of zeros there.
     firsts = [False] if shared else [number == 0 for number in range(config.model.n_layers)]
     layers = [_build_layer(config, sizes, first) for first in firsts]
-    has_table, on_diagonal = config.table.kind != "none", config.model.entity_source == "diagonal"
+    on_diagonal = config.model.entity_source == "diagonal"
+    entities = nn.Linear(_table_width(config) if on_diagonal else width, sizes.n_entity_tags)
+    relations = None
+    if config.table.kind != "none":
+        relations = nn.Linear(_table_width(config), sizes.n_relation_tags)
     network = TableSequenceNetwork(
         embedder,
         layers,
-        nn.Linear(_table_width(config) if on_diagonal else width, sizes.n_entity_tags),
-        nn.Linear(_table_width(config), sizes.n_relation_tags) if has_table else None,
+        entities,
+        relations,
         dropout,
         n_rounds=config.model.n_layers if shared else 1,
         table_reads_sequence=config.model.interaction in ("both", "sequence-to-table"),

@@ -95,11 +95,12 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
     weights = _read_weights(path / WEIGHTS)
     words = _read_words(path, weights) if "words.json" in manifest else None
     _check_sizes(path, record, schema, weights)
-    config, encoder = record.config, None
+    config = record.config
+    encoder = None
     if record.encoder is not None:
         want_maps = config.table.attention_maps and config.table.kind != "none"
-        all_of = zip((record.encoder, *record.beside), _inside_names(config), strict=True)
-        folders = [_find_encoder(one, manifest, inside) for one, inside in all_of]
+        encoders = zip((record.encoder, *record.beside), _inside_names(config), strict=True)
+        folders = [_find_encoder(entry, manifest, inside) for entry, inside in encoders]
         adapters = _listed_folder(manifest, ADAPTERS) if config.encoder.tuning == "lora" else None
         encoder = load_encoder(config.encoder, want_maps, folders, adapters)
     try:

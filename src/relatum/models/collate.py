@@ -71,7 +71,7 @@ def collate(
     Features are those of the whole batch, or of each sentence. With `fixed_sizes`, batches are padded to few different
     shapes, as CUDA graphs need it. Values of features on the model's device are not read.
     """
-    device, lengths = model.device, [sentence.n_words for sentence in sentences]
+    lengths = [sentence.n_words for sentence in sentences]
     n_words = round_words(max(lengths)) if fixed_sizes else max(lengths)
     arrays = [np.array(measure(lengths), np.int64)]
     if model.words is not None:
@@ -79,13 +79,13 @@ def collate(
     n_steps: Tensor | None = None
     characters = [sentence.characters for sentence in sentences if sentence.characters is not None]
     if characters and character_vectors is None:
-        if fixed_sizes and all(one.padded is not None for one in characters):
+        if fixed_sizes and all(of_sentence.padded is not None for of_sentence in characters):
             arrays += _pad_characters(characters, n_words)
         else:
             packed = _pack_characters(characters, n_words)
             n_steps = packed.n_words
             arrays += [packed.characters.numpy(), packed.places.numpy()]
-    table, *rest = _send_all(arrays, device)
+    table, *rest = _send_all(arrays, model.device)
     padding = Padding(table, n_words)
     words = None if model.words is None else rest.pop(0)
     batch: CharacterBatch | PaddedCharacterBatch | None = None
@@ -99,7 +99,9 @@ def collate_batch(model: Model, batch: EncoderInput, features: EncoderOutput | N
     """Return a batch as inputs of the network; features are computed if they are not given."""
     if features is None and model.encoder is not None:
         features = model.encoder.encode(batch)
-    return collate(model, [IndexedSentence.of(words, model) for words in batch.words], features)[0]
+    sentences = [IndexedSentence.of(words, model) for words in batch.words]
+    inputs, _ = collate(model, sentences, features)
+    return inputs
 
 
 def collate_characters(model: Model, words: Sequence[str]) -> CharacterBatch:

@@ -57,8 +57,10 @@ class Manifest:
     @classmethod
     def of_folder(cls, folder: Path, known: Mapping[str, str]) -> Manifest:
         """Make the manifest of all files in a folder; some sha256 are known already."""
-        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-        return cls(folder, {name: known.get(name) or file_hash(folder / name) for name in names if name != NAME})
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        names = sorted(path.relative_to(folder).as_posix() for path in paths)
+        files = {name: known.get(name) or file_hash(folder / name) for name in names if name != NAME}
+        return cls(folder, files)
 
     def __contains__(self, name: str) -> bool:
         return name in self.files
@@ -98,7 +100,9 @@ class Manifest:
 
     def write(self) -> None:
         """Write the manifest into its folder, whole or not at all."""
-        record = {"files": dict(self.files), **({"replacing": dict(self.replacing)} if self.replacing else {})}
+        record = {"files": dict(self.files)}
+        if self.replacing:
+            record["replacing"] = dict(self.replacing)
         with replacing_file(self.folder / NAME) as draft:
             draft.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

@@ -83,7 +83,8 @@ def calibration_record(calibration: Calibration) -> dict[str, dict[str, float]]:
 
 def _read_encoder(path: Path, record: dict[str, Any]) -> EncoderRecord:
     kinds = {"name": str, "sha256": str, "inside": bool, "files_sha256": str}
-    return EncoderRecord(**{key: _value(path, record, key, kind) for key, kind in kinds.items()})
+    values = {key: _value(path, record, key, kind) for key, kind in kinds.items()}
+    return EncoderRecord(**values)
 
 
 def _read_beside(path: Path, record: dict[str, Any], expected: int) -> tuple[EncoderRecord, ...]:

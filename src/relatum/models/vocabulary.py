@@ -54,7 +54,7 @@ class Vocabulary:
     @cached_property
     def _by_point(self) -> NDArray[np.int64]:
         """The index of every code point up to the last known character; the last entry is for all that follow."""
-        points = {ord(entry): place for entry, place in self._index.items() if len(entry) == 1}
+        points = {ord(entry): index for entry, index in self._index.items() if len(entry) == 1}
         table = np.full(max(points, default=-1) + 2, UNKNOWN, dtype=np.int64)
         table[list(points)] = list(points.values())
         return table
