@@ -103,8 +103,9 @@ class ScoreMap:
 
     def __call__(self, score: float) -> float:
         score = min(max(score, SURE), 1 - SURE)
-        value = (log(score) - log1p(-score)) / self.temperature + self.bias
-        return 1 / (1 + exp(-min(max(value, -700.0), 700.0)))  # beyond, exp is too large for a float
+        logit = (log(score) - log1p(-score)) / self.temperature + self.bias
+        logit = min(max(logit, -700.0), 700.0)  # beyond, exp is too large for a float
+        return 1 / (1 + exp(-logit))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,9 @@ def nearest(name: str, valid: Sequence[str]) -> str:
     """Return a hint at the valid name most like `name`, as a whole or in its last part; empty if none is like it."""
 
     def likeness(other: str) -> tuple[float, float]:
-        pairs = ((name, other), (name.rpartition(".")[2], other.rpartition(".")[2]))
-        whole, last = (SequenceMatcher(None, *pair).ratio() for pair in pairs)
-        return whole, last
+        whole = SequenceMatcher(None, name, other)
+        last = SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2])
+        return whole.ratio(), last.ratio()
 
     best = max(valid, key=lambda other: sum(likeness(other)))
     return f" (did you mean {best}?)" if max(likeness(best)) >= 0.6 else ""

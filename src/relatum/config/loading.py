@@ -125,7 +125,7 @@ def without_idle(path: Path | None, own: Sequence[str], shared: Sequence[str]) -
     """
     config, settings, _ = _read(Config, path, [*own, *shared])
     idle = set() if config is None else {name for name, _, _ in find_idle(config, settings)}
-    return [one for one in shared if one.partition("=")[0].strip() not in idle]
+    return [override for override in shared if override.partition("=")[0].strip() not in idle]
 
 
 def _read(
@@ -214,10 +214,11 @@ def _frozen(value: object) -> object:
 def _problem(model: type[Section], settings: Mapping[str, Setting], detail: ErrorDetails) -> Problem:
     said = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     # Places in a list and members of a union stand behind the key's own name.
-    places = [".".join(map(str, detail["loc"][:depth])) for depth in range(len(detail["loc"]), 0, -1)]
-    name = next((place for place in places if place in settings), None)
+    parts = [str(part) for part in detail["loc"]]
+    names = [".".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+    name = next((name for name in names if name in settings), None)
     if name is None:
-        return Problem(places[0] if places else "config", "settings that do not go together", said)
+        return Problem(names[0] if names else "config", "settings that do not go together", said)
     setting = settings[name]
     beyond_type = detail["type"].startswith(("value_error", "greater_", "less_", "too_", "multiple_"))
     wanted = said if beyond_type else expected(fields(model)[name])
