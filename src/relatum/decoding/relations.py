@@ -177,7 +177,8 @@ def _decide(
     constraints: Constraints,
 ) -> list[tuple[Relation, ...]]:
     """Decide on the relations of the sentences in these rows of the batch."""
-    blocks = _block_sums(pairs.members, _read_cells(probabilities, rows, pairs.words, pairs.cells(tags)))
+    cells = _read_cells(probabilities, rows, pairs.words, pairs.cells(tags))
+    blocks = _block_sums(pairs.members, cells)
     if constraints == "schema":
         blocks *= pairs.allowed(tags)
     votes = _votes(blocks, pairs, tags, opposite)
@@ -193,12 +194,13 @@ def _decide(
     n_cells_of_pair = 2 if tags.uses_mirrored_cells and tags.fill == "entire" else 1
     columns = (*related, won, votes[(*related, won)])
     for number, head, tail, kind, mass in zip(*(column.tolist() for column in columns), strict=True):
-        entities, words_of = pairs.entities[number], pairs.words_of[number]
+        entities = pairs.entities[number]
+        words_of = pairs.words_of[number]
         if not set(words_of[head]).isdisjoint(words_of[tail]):
             continue
         n_cells = n_cells_of_pair * len(words_of[head]) * len(words_of[tail])
-        # Softmax in single precision may sum to a little more than 1.
-        relations[number].append(Relation(entities[head], entities[tail], names[kind - 1], min(mass / n_cells, 1.0)))
+        score = min(mass / n_cells, 1.0)  # softmax in single precision may sum to a little more than 1
+        relations[number].append(Relation(entities[head], entities[tail], names[kind - 1], score))
     return [tuple(of_sentence) for of_sentence in relations]
 
 
@@ -212,7 +214,8 @@ def _block_sums(members: _Array, table: _Array) -> _Array:
 
 def _votes(blocks: _Array, pairs: _EntityPairs, tags: TableTags, opposite: Opposite) -> _Array:
     """Return (sentences, heads, tails, outcomes): the probability mass for each outcome."""
-    n_outcomes, n_tags = 1 + len(tags.schema.relation_types), blocks.shape[-1]
+    n_outcomes = 1 + len(tags.schema.relation_types)
+    n_tags = blocks.shape[-1]
     # Only the tags of symmetric types say something else of a pair that is not in order.
     orders = (False, True) if any(kind.symmetric for kind in tags.schema.relation_types) else (True,)
     readings = tuple([tags.tag_votes(*reading) for reading in product((True, False), orders)])

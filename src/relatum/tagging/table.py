@@ -185,9 +185,9 @@ class TableTags:
         for number, tag in enumerate(self._tags(), 1):
             kind = self.schema.relation_types[tag.kind]
             for (i, row), (j, column) in product(enumerate(labels), repeat=2):
-                allowed[i, j, number] = (tag.row_is_head and kind.allows(row, column)) or (
-                    tag.column_is_head and kind.allows(column, row)
-                )
+                from_row = tag.row_is_head and kind.allows(row, column)
+                from_column = tag.column_is_head and kind.allows(column, row)
+                allowed[i, j, number] = from_row or from_column
         return allowed
 
     def words(self, entity: Entity) -> tuple[int, ...]:
