@@ -48,7 +48,8 @@ def check_sentences(what: str, probabilities: Probabilities | Logits, lengths: S
     Return True if all values are finite, those of the padding too.
     """
     values = values_of(probabilities)
-    n_axes, n_words = values.ndim - 2, values.shape[1]
+    n_axes = values.ndim - 2
+    n_words = values.shape[1]
     check_shape(what, probabilities, (len(lengths), *[n_words] * n_axes, n_tags))
     if max(lengths, default=0) > n_words:
         raise ValueError(f"a sentence has {max(lengths)} words, but the {what} probabilities are of {n_words}")
