@@ -61,7 +61,8 @@ def _cut(order: Iterable[int], lengths: Sequence[int], batch_size: int, max_cell
     longest = 0
     for index in order:
         longest = max(longest, lengths[index])
-        if not batches or len(batches[-1]) == batch_size or (len(batches[-1]) + 1) * longest**2 > max_cells:
+        is_full = not batches or len(batches[-1]) == batch_size
+        if is_full or (len(batches[-1]) + 1) * longest**2 > max_cells:
             batches.append([])
             longest = lengths[index]
         batches[-1].append(index)

@@ -67,7 +67,8 @@ def convert(  # noqa: PLR0913 -- an argument for each option of the command
     """
     settings = config or Config()
     data = change_section(settings.data, on_error=on_error, overlaps=overlaps, crossing=crossing)
-    listener, path = as_monitor(monitor), Path(target)
+    listener = as_monitor(monitor)
+    path = Path(target)
     corpus = open_corpus(Path(source), from_format)
     format = target_format(path, to_format, many=len(corpus.parts) > 1)
     for line in corpus.skipped_lines():

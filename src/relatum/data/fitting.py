@@ -271,7 +271,8 @@ def _merge(sentences: tuple[Span, ...], spans: list[Span]) -> tuple[Span, ...]:
 def flatten(document: Document, format: Format, policy: Policy, remark: Callable[[str, int], None]) -> Document:
     """Return the document without the overlapping and discontinuous entities that the format or policy refuses."""
     entities = document.annotation.entities
-    holds, choice = format.holds, policy.overlaps
+    holds = format.holds
+    choice = policy.overlaps
     if not holds.overlaps and len(set(entities)) < len(entities):
         remark("entities annotated twice, written once", len(entities) - len(set(entities)))
         entities = tuple(dict.fromkeys(entities))
@@ -389,7 +390,8 @@ def _words_show(document: Document) -> bool:
 
 
 def _report_losses(document: Document, format: Format, remark: Callable[[str, int], None]) -> None:
-    holds, annotation = format.holds, document.annotation
+    holds = format.holds
+    annotation = document.annotation
     if not holds.words and not holds.word_offsets and document.words is not None and not _words_show(document):
         remark(f"documents whose words and sentences are left out, which {format.title} cannot hold", 1)
     if not holds.ids:

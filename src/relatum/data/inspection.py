@@ -110,7 +110,9 @@ class Inspection:
 def _shared_record(names: tuple[str, str], shared: Shared) -> dict[str, Any]:
     """Return the sentences that two parts have in common as JSON can hold them."""
     first, second = names
-    sentences = [{"text": one.text, first: one.first, second: one.second} for one in shared.sentences]
+    sentences = [
+        {"text": sentence.text, first: sentence.first, second: sentence.second} for sentence in shared.sentences
+    ]
     return {"parts": list(names), "distinct": shared.count, "sentences": sentences}
 
 
@@ -181,7 +183,8 @@ class _Tagger:
 
     def count_lost(self, example: Example, counts: PartCounts) -> None:
         """Count the reason for each entity and relation of a sentence that its tags cannot express."""
-        gold, n_words = example.gold, len(example.sentence)
+        gold = example.gold
+        n_words = len(example.sentence)
         if sum(entity.span.width for entity in gold.entities) > _TRIED:
             self._problems.remark("sentences with too much in them to try their tags", example.id)
             return
@@ -189,7 +192,8 @@ class _Tagger:
         labels.update((r.label, r.head.label, r.tail.label) for r in gold.relations)
         if not labels <= self._labels:
             if len(self._labels) > _KNOWN:
-                self._schema, self._labels = SchemaBuilder(), set()
+                self._schema = SchemaBuilder()
+                self._labels = set()
             self._labels |= labels
             self._schema.add(gold)
             self._tagging = Tagging.of(self._schema.build(), self._settings)

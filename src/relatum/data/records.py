@@ -27,7 +27,10 @@ class BadRecord(Exception):
 
     def __init__(self, found: str, expected: str, field: str | None = None, remedy: Remedy | None = None) -> None:
         super().__init__(f"{field or 'record'}: found {found}; expected {expected}")
-        self.found, self.expected, self.field, self.remedy = found, expected, field, remedy
+        self.found = found
+        self.expected = expected
+        self.field = field
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,8 @@ def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) 
             candidate.margin = max(candidate.margin, _margin(entity.span, window, n_words))
             candidate.windows.add(number)
     kept = _without_conflicts(candidates.values())
-    return Annotation(tuple(sorted(kept.values(), key=_place)), _best((annotation for _, annotation in moved), kept))
+    relations = _best((annotation for _, annotation in moved), kept)
+    return Annotation(tuple(sorted(kept.values(), key=_place)), relations)
 
 
 def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Sequence[Entity]) -> tuple[Relation, ...]:
@@ -165,10 +166,12 @@ def window_examples(example: Example, windows: Sequence[Span], context: int = 0)
 
 
 def _cut(example: Example, window: Span, context: int) -> Example:
-    sentence, gold = example.sentence, example.gold
+    sentence = example.sentence
+    gold = example.gold
     if window == (0, len(sentence)):
         return example
-    text, offsets = sentence.text, sentence.offsets
+    text = sentence.text
+    offsets = sentence.offsets
     if offsets is not None:
         inner = offsets[window.start : window.end]
         first = inner[0].start

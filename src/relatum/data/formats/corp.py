@@ -176,7 +176,8 @@ def _relation(line: _Line, rows: dict[int, Entity | None]) -> Relation:
 
 def _split_row(joined_words: str, joined_tags: str, place: str, problems: Problems) -> tuple[list[str], list[str]]:
     """Return the words of an entity and their tags; if there is a single tag, a slash belongs to the word."""
-    words, tags = _split(joined_words), joined_tags.split("/")
+    words = _split(joined_words)
+    tags = joined_tags.split("/")
     if tags == [_UNTAGGED]:
         tags *= len(words)
     elif len(tags) == 1:

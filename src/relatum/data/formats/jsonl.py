@@ -101,7 +101,10 @@ def _annotation(record: Field, size: int, unit: str, characters: Callable[[Span]
 def _plain_entity(values: object, size: int, characters: Callable[[Span], Span] | None) -> Entity | None:
     """Return the entity if it has the usual form; None leaves it to `_entity`, which knows every case and complaint."""
     if type(values) is dict and values.keys() <= _PLAIN:
-        start, end, label, name = values.get("start"), values.get("end"), values.get("label"), values.get("id")
+        start = values.get("start")
+        end = values.get("end")
+        label = values.get("label")
+        name = values.get("id")
         if (
             type(start) is int
             and type(end) is int
@@ -121,7 +124,8 @@ def _entity(item: Field, size: int, unit: str, characters: Callable[[Span], Span
     span = item.span(item.need("start").value, item.need("end").value, size, unit)
     fragments = _fragments(item, span, size, unit)
     if characters:
-        span, fragments = characters(span), tuple(map(characters, fragments))
+        span = characters(span)
+        fragments = tuple(map(characters, fragments))
     return Entity(span, item.label("label"), fragments, item.optional_number("score"), item.optional_name("id"))
 
 
@@ -242,7 +246,8 @@ def write(path: Path, documents: Iterable[Document]) -> None:
 def to_record(document: Document) -> dict[str, Any]:
     """Return the document as a JSON record: in words if the text is nothing but its words, else in characters."""
     record: dict[str, Any] = {"id": document.id}
-    annotation, clusters = document.annotation, [list(cluster) for cluster in document.clusters]
+    annotation = document.annotation
+    clusters = [list(cluster) for cluster in document.clusters]
     if in_words := _in_words(document):
         record["words"] = [word.of(document.text) for word in split_parts(document)[0]]
         annotation, clusters = in_words

@@ -101,7 +101,8 @@ def _entities(regions: Sequence[Field], spans: Sequence[Span]) -> tuple[list[Ent
         for key in region.mapping():
             if key not in _REGION:
                 region.remark(f"property {shorten(key)} of a region left out")
-        id, score = region.optional_name("id"), region.optional_number("score")
+        id = region.optional_name("id")
+        score = region.optional_number("score")
         same = by_id.setdefault(id, []) if id is not None else []
         if same and same[0].span != span:
             raise region.bad("region ids that differ", f"the region id {show(id)} at another place")
@@ -268,7 +269,8 @@ def _region(entity: Entity, name: str, text: str) -> dict[str, Any]:
             f"the discontinuous entity {entity.label} {shorten(pieces)}",
             "entities of one piece, as Label Studio holds no others",
         )
-    value = {"start": entity.span.start, "end": entity.span.end, "text": entity.span.of(text), "labels": [entity.label]}
+    span = entity.span
+    value = {"start": span.start, "end": span.end, "text": span.of(text), "labels": [entity.label]}
     region = {"id": name, "from_name": "label", "to_name": "text", "type": "labels", "value": value}
     return region if entity.score is None else {**region, "score": entity.score}
 

@@ -39,9 +39,10 @@ def _parse(record: Field, default_id: str) -> Document:
     known = BySpan(entities)
     relations = []
     for item in _per_sentence(record, "relations", len(sentences)):
-        parts = item.items(5)
-        head, tail = (known.entity(item, _inclusive(item, parts[i], parts[i + 1], size)) for i in (0, 2))
-        relations.append(Relation(head, tail, parts[4].text()))
+        head_start, head_end, tail_start, tail_end, label = item.items(5)
+        head = known.entity(item, _inclusive(item, head_start, head_end, size))
+        tail = known.entity(item, _inclusive(item, tail_start, tail_end, size))
+        relations.append(Relation(head, tail, label.text()))
     clusters = [_cluster(field, size) for field in record.lists("clusters")]
     rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
     annotation = Annotation(tuple(entities), tuple(relations))

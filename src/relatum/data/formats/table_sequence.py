@@ -34,11 +34,10 @@ def _parse(record: Field, default_id: str) -> Document:
     known = BySpan(entities)
     relations = []
     for item in record.need("relations").items():
-        parts = item.items(5)
-        head, tail = (
-            known.entity(item, item.span(parts[i].value, parts[i + 1].value, len(words), "words")) for i in (0, 2)
-        )
-        relations.append(Relation(head, tail, parts[4].text()))
+        head_start, head_end, tail_start, tail_end, label = item.items(5)
+        head = known.entity(item, item.span(head_start.value, head_end.value, len(words), "words"))
+        tail = known.entity(item, item.span(tail_start.value, tail_end.value, len(words), "words"))
+        relations.append(Relation(head, tail, label.text()))
     rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
     annotation = Annotation(tuple(entities), tuple(relations))
     return from_words(record.optional_name("id") or default_id, [words], annotation, metadata=rest)
@@ -50,14 +49,15 @@ def write(path: Path, documents: Iterable[Document]) -> None:
 
 def _records(document: Document) -> Iterator[dict[str, Any]]:
     for example in to_examples(document):
+        relations = []
+        for relation in example.gold.relations:
+            head, tail = relation.head.span, relation.tail.span
+            relations.append([head.start, head.end, tail.start, tail.end, relation.label])
         record = {
             "id": example.id,
             "tokens": list(example.sentence.words),
             "entities": [[e.span.start, e.span.end, e.label] for e in example.gold.entities],
-            "relations": [
-                [r.head.span.start, r.head.span.end, r.tail.span.start, r.tail.span.end, r.label]
-                for r in example.gold.relations
-            ],
+            "relations": relations,
         }
         yield with_metadata(record, document.metadata if example.id == document.id else {})
 

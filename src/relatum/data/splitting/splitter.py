@@ -38,7 +38,8 @@ class Splitter:
         ranges: list[Span] = []
         at = 0
         for sentence in _apply("sentences", self.sentences, text):
-            first, stop = len(kept), bisect_left(words, sentence.end, at, key=attrgetter("start"))
+            first = len(kept)
+            stop = bisect_left(words, sentence.end, at, key=attrgetter("start"))
             if at == stop:
                 continue
             if words[at].start < sentence.start:

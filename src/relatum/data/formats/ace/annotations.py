@@ -104,7 +104,8 @@ def _mentions(content: Element) -> Iterator[_Mention]:
 
 
 def _need(element: Element, key: str) -> str:
-    value, name = element.get(key), element.get("ID")
+    value = element.get(key)
+    name = element.get("ID")
     if not value:
         found = f"<{element.tag}> without {key}"
         raise BadRecord(found, f"an attribute {key} that is not empty", f"{element.tag} {name}" if name else None)
@@ -141,7 +142,8 @@ def _heads(
             return [span for span in best if span]
     found_wrong = []
     for number in wrong:
-        mention, span = mentions[number], best[number]
+        mention = mentions[number]
+        span = best[number]
         place = f"characters {mention.start} to {mention.last}"
         found = f"{place} in a text of {len(text)}" if span is None else f"{show(span.of(text))} at {place}"
         found_wrong.append(Problem(where, found, f"the head {show(mention.text)}", field=f"mention {mention.id}"))

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from relatum.types import Span
 
 _REFERENCE = r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|\w{1,31});|\r\n"
-_MARKUP, _AFTER_TAGS = re.compile(rf"<[^>]+>|{_REFERENCE}"), re.compile(_REFERENCE)
+_MARKUP = re.compile(rf"<[^>]+>|{_REFERENCE}")
+_AFTER_TAGS = re.compile(_REFERENCE)
 _FRAME = re.compile(r"<(/?)(DOC|BODY|TEXT)\b", re.IGNORECASE)
 
 ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
@@ -127,7 +128,8 @@ class Ruler:
         """Return the span from `start` to `last`, inclusive; None if there is no text at either of them."""
         if not 0 <= start <= last < self._offsets[-1]:
             return None
-        (begin, after_first), (before_last, end) = self._character(start), self._character(last)
+        begin, after_first = self._character(start)
+        before_last, end = self._character(last)
         return Span(begin, end) if begin < after_first and before_last < end else None
 
     def _character(self, offset: int) -> tuple[int, int]:

@@ -81,7 +81,8 @@ def _read_pair(file: Path, problems: Problems) -> Document | None:
     source = _beside(file, ANNOTATION, TEXT)
     if not source.is_file():
         raise BadRecord(f"no {source.name} beside it", f"an {ANNOTATION} file and its {TEXT} file")
-    data, sgml = read_bytes(file, problems), read_text(source, problems)
+    data = read_bytes(file, problems)
+    sgml = read_text(source, problems)
     if data is None or sgml is None:
         return None
     root = parse_xml(data)

@@ -142,7 +142,12 @@ def _read_annotation(text: str, has_mark: bool, lines: Sequence[str], with_event
     """
     numbered = [(number, line.removesuffix("\r")) for number, line in enumerate(lines, 1) if line.strip()]
     order = {"T": 0, "E": 1, "R": 2}  # mentions, events and relations before what hangs on them
-    numbered.sort(key=lambda item: 3 if is_kept(item[1], with_events) else order.get(item[1][0], 3))
+
+    def rank(item: tuple[int, str]) -> int:
+        _, line = item
+        return 3 if is_kept(line, with_events) else order.get(line[0], 3)
+
+    numbered.sort(key=rank)
     texts = [text, text.replace("\r\n", "\n")] if "\r\n" in text else [text]
     tried = []
     for shift in (0, 1) if has_mark else (0,):
@@ -170,7 +175,10 @@ class _BratDocument:
     """The annotation read from the lines of an .ann file, and the problems found in them."""
 
     def __init__(self, text: str, shift: int, with_events: bool, is_changed: bool) -> None:
-        self.text, self.shift, self.with_events, self.is_changed = text, shift, with_events, is_changed
+        self.text = text
+        self.shift = shift
+        self.with_events = with_events
+        self.is_changed = is_changed
         self.entities: dict[str, Entity] = {}
         self.events: dict[str, _Event] = {}
         self.arguments: dict[Relation, None] = {}
@@ -266,7 +274,8 @@ class _BratDocument:
         spans = [self._span(numbers, id) for numbers in match[2].split(";")]
         texts = [span.of(self.text) for span in spans]
         # Before brat 1.3 the texts of the pieces stood without a space between them.
-        if reference.translate(_BLANKS) not in {glue.join(texts).translate(_BLANKS) for glue in (" ", "")}:
+        expected_texts = (" ".join(texts).translate(_BLANKS), "".join(texts).translate(_BLANKS))
+        if reference.translate(_BLANKS) not in expected_texts:
             where = ", ".join(f"[{span.start}, {span.end})" for span in spans)
             expected = f"{shorten(' '.join(texts))}, the characters {where} of the .txt"
             raise BadRecord(f"the text {shorten(reference)}", expected, id)
@@ -276,7 +285,8 @@ class _BratDocument:
         pieces = _joined(ordered, self.text)
         self.n_rearranged += pieces != spans
         fragments = tuple(pieces) if len(pieces) > 1 else ()
-        self.entities[id] = Entity(Span(pieces[0].start, pieces[-1].end), match[1], fragments, id=id)
+        span = Span(pieces[0].start, pieces[-1].end)
+        self.entities[id] = Entity(span, match[1], fragments, id=id)
 
     def _span(self, numbers: str, id: str) -> Span:
         start, end = map(int, numbers.split(" "))

@@ -67,7 +67,8 @@ def _files(document: Document, with_events: bool) -> dict[str, bytes]:
 
 def _lines(document: Document, kept: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the .ann file; lines kept from an earlier .ann file come last."""
-    text, annotation = document.text, document.annotation
+    text = document.text
+    annotation = document.annotation
     taken = {word for line in kept for word in re.split(r"[\s:]+", line)}
     mentions = _Ids(annotation.entities, "T", taken)
     links = _Ids(annotation.relations, "R", taken)
