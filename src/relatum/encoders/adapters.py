@@ -112,7 +112,8 @@ def read_changes(folder: Path) -> dict[str, Change]:
         settings: Any = read_json(folder / SETTINGS)
         open_file(folder / WEIGHTS).close()
         weights = load_file(folder / WEIGHTS)
-        kind, scale = settings["peft_type"], float(settings["lora_alpha"] / settings["r"])
+        kind = settings["peft_type"]
+        scale = float(settings["lora_alpha"] / settings["r"])
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RelatumError, SafetensorError) as error:
         raise RelatumError(f"{folder}: the adapters of the encoder cannot be read ({error})") from error
     other = next((key for key in _OTHER_KINDS if settings.get(key)), None)

@@ -71,16 +71,19 @@ class AutoBackbone(Backbone):
         )
         hidden: tuple[Tensor, ...] = output.hidden_states
         attention: tuple[Tensor, ...] = output.attentions or () if want_attention else ()
-        size = tuple(pieces.shape)
-        shapes = {tuple(one.shape[:2]) for one in hidden} | {(one.shape[0], *one.shape[2:]) for one in attention}
-        if shapes != ({size, (*size, size[1])} if want_attention else {size}) or (
-            want_attention and len(attention) != len(hidden) - 1
-        ):
+        n_batch, n_pieces = pieces.shape
+        expected: set[tuple[int, ...]] = {(n_batch, n_pieces)}
+        shapes: set[tuple[int, ...]] = {tuple(layer.shape[:2]) for layer in hidden}
+        if want_attention:
+            expected.add((n_batch, n_pieces, n_pieces))
+            shapes |= {(layer.shape[0], *layer.shape[2:]) for layer in attention}
+        lacks_attention = want_attention and len(attention) != len(hidden) - 1
+        if shapes != expected or lacks_attention:
             cure = "take another encoder" + (", or set table.attention_maps = false" if want_attention else "")
             raise RelatumError(f"{self._where}: the layers of this model do not see every piece by itself; {cure}")
         yield LayerOutput(hidden[0], None)
-        for i, one in enumerate(hidden[1:]):
-            yield LayerOutput(one, attention[i] if want_attention else None)
+        for i, layer in enumerate(hidden[1:]):
+            yield LayerOutput(layer, attention[i] if want_attention else None)
 
 
 def load_automodel(
@@ -96,7 +99,7 @@ def load_automodel(
     kind: Any = transformers.MODEL_MAPPING[type(config)]
     if isinstance(kind, tuple):
         named = config.architectures if isinstance(config.architectures, list) else []
-        kind = next((one for one in kind if one.__name__ in named), kind[0])
+        kind = next((candidate for candidate in kind if candidate.__name__ in named), kind[0])
     try:
         with _quietly(), _no_larger_than(weights):
             model, info = kind.from_pretrained(
@@ -148,7 +151,8 @@ def _read_config(folder: Path) -> Any:
 
 def _find_kind(stored: Mapping[str, object], folder: Path) -> Any:
     """Return the library's class for the settings of an encoder; refuse what is not a plain encoder of text."""
-    path, name = folder / "config.json", stored.get("model_type")
+    path = folder / "config.json"
+    name = stored.get("model_type")
     if not isinstance(name, str) or name not in transformers.CONFIG_MAPPING:
         if "auto_map" in stored:
             raise RelatumError(f"{folder}: {CODE_CURE}")
@@ -210,7 +214,8 @@ def _no_larger_than(weights: Mapping[str, Tensor]) -> Iterator[None]:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Within the block, silence the library's progress bar and reports: what matters in them is an error of ours."""
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:

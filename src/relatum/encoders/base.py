@@ -60,31 +60,34 @@ class EncoderOutput:
     def split(self, lengths: Sequence[int]) -> list[Features]:
         """Split the batch into the features of each sentence."""
         maps = self.attention_maps
-        return [Features(self.vectors[i, :n], None if maps is None else maps[i, :n, :n]) for i, n in enumerate(lengths)]
+        features = []
+        for number, length in enumerate(lengths):
+            own_maps = None if maps is None else maps[number, :length, :length]
+            features.append(Features(self.vectors[number, :length], own_maps))
+        return features
 
     def pad(self, n_words: int) -> EncoderOutput:
         """Pad every sentence to this number of words."""
         more = n_words - self.vectors.shape[1]
         if more == 0:
             return self
-        maps = self.attention_maps
-        return EncoderOutput(
-            pad(self.vectors, (0, 0, 0, more)), None if maps is None else pad(maps, (0, 0, 0, more, 0, more))
-        )
+        vectors = pad(self.vectors, (0, 0, 0, more))
+        if self.attention_maps is None:
+            return EncoderOutput(vectors, None)
+        return EncoderOutput(vectors, pad(self.attention_maps, (0, 0, 0, more, 0, more)))
 
 
 def stack_features(features: Sequence[Features]) -> EncoderOutput:
     """Stack the features of several sentences as one batch; the inverse of `EncoderOutput.split`."""
-    longest = max(len(one.vectors) for one in features)
-    vectors = torch.stack([pad(one.vectors, (0, 0, 0, longest - len(one.vectors))) for one in features])
-    if features[0].attention_maps is None:
+    longest = max(len(sentence.vectors) for sentence in features)
+    vectors = torch.stack([pad(sentence.vectors, (0, 0, 0, longest - len(sentence.vectors))) for sentence in features])
+    first_maps = features[0].attention_maps
+    if first_maps is None:
         return EncoderOutput(vectors, None)
-    maps = vectors.new_zeros(
-        (len(features), longest, longest, features[0].attention_maps.shape[-1]), dtype=features[0].attention_maps.dtype
-    )
-    for row, one in zip(maps, features, strict=True):
-        assert one.attention_maps is not None
-        row[: len(one.vectors), : len(one.vectors)] = one.attention_maps
+    maps = vectors.new_zeros((len(features), longest, longest, first_maps.shape[-1]), dtype=first_maps.dtype)
+    for row, sentence in zip(maps, features, strict=True):
+        assert sentence.attention_maps is not None
+        row[: len(sentence.vectors), : len(sentence.vectors)] = sentence.attention_maps
     return EncoderOutput(vectors, maps)
 
 

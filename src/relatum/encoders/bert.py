@@ -60,13 +60,14 @@ class BertShape:
     def from_config(cls, config: Mapping[str, object]) -> BertShape | None:
         """Return the shape that a Hugging Face `config.json` describes; None if the model is not one we compute."""
         known = {
-            "model_type": "bert",
             "position_embedding_type": "absolute",
             "hidden_act": "gelu",
             "is_decoder": False,
             "add_cross_attention": False,
         }
-        if config.get("model_type") != "bert" or any(config.get(key, value) != value for key, value in known.items()):
+        if config.get("model_type") != "bert":
+            return None
+        if any(config.get(key, value) != value for key, value in known.items()):
             return None
         defaults = {
             "vocab_size": 30522,
@@ -268,14 +269,14 @@ def _check_shape(shape: BertShape, weights: Mapping[str, Tensor], folder: Path) 
 
 def _parts(name: str) -> list[str]:
     """Return the names in the file of a weight of ours: query, key and value are one product here, but stored apart."""
-    before, found, kind = name.rpartition("attention.projection.")
-    return [f"{before}attention.{part}.{kind}" for part in _PROJECTED] if found else [name]
+    before, marker, kind = name.rpartition("attention.projection.")
+    return [f"{before}attention.{part}.{kind}" for part in _PROJECTED] if marker else [name]
 
 
 def _our_name(name: str) -> str:
     name = name.removeprefix("bert.")
     for theirs, ours in _NAMES.items():
-        head, found, rest = name.partition(theirs)
-        if found and (not head or head[-1] == ".") and (not rest or rest[0] == "."):
+        head, marker, rest = name.partition(theirs)
+        if marker and (not head or head[-1] == ".") and (not rest or rest[0] == "."):
             name = head + ours + rest
     return name

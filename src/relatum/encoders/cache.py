@@ -146,41 +146,42 @@ class CachedEncoder(FrozenEncoder):
 
     def encode_each(self, batch: EncoderInput) -> list[Features]:
         """Return the features of each sentence by itself, on the device where they are kept."""
-        store, sentences = self._store, batch.words
+        store = self._store
+        sentences = batch.words
         if store is None:
             return self.inner.encode_each(batch)
         contexts = [_NOTHING] * len(sentences)
         if batch.context is not None and self._context:
             contexts = [context.nearest(self._context) for context in batch.context]
         keys = [self._key(words, context) for words, context in zip(sentences, contexts, strict=True)]
-        found: dict[str, Features] = {}
+        features: dict[str, Features] = {}
         missing: dict[str, tuple[Sequence[str], Context]] = {}
         for key, words, context in zip(keys, sentences, contexts, strict=True):
             kept = store.get(key)
             if kept is not None and self._fits(kept, len(words)):
-                found[key] = kept
+                features[key] = kept
             else:
                 missing[key] = words, context
         if missing:
-            found.update(self._compute(missing, store))
-        return [found[key] for key in keys]
+            features.update(self._compute(missing, store))
+        return [features[key] for key in keys]
 
     def _key(self, words: Sequence[str], context: Context) -> str:
         """Return a hash of the sentence and of all that its features depend on; cached, as `inner` never changes."""
-        read = tuple(words), context
-        found = self._keys.get(read)
-        if found is None:
+        sentence = tuple(words), context
+        key = self._keys.get(sentence)
+        if key is None:
             more = [context] if any(context) else []  # a list, as no word is one
-            found = hashlib.sha256(json.dumps([self.fingerprint, *words, *more]).encode()).hexdigest()
-            self._keys[read] = found
-        return found
+            key = hashlib.sha256(json.dumps([self.fingerprint, *words, *more]).encode()).hexdigest()
+            self._keys[sentence] = key
+        return key
 
     def _compute(self, missing: dict[str, tuple[Sequence[str], Context]], store: FeatureStore) -> dict[str, Features]:
         sentences, contexts = zip(*missing.values(), strict=True)
         output = self.inner.encode(EncoderInput(sentences, contexts if self._context else None))
         computed = {}
-        for key, one in zip(missing, output.split([len(words) for words in sentences]), strict=True):
-            computed[key] = self._packed(one)
+        for key, features in zip(missing, output.split([len(words) for words in sentences]), strict=True):
+            computed[key] = self._packed(features)
             if not store.put(key, computed[key]):
                 if not self.n_not_kept:
                     _log.warning(

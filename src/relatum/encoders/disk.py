@@ -89,10 +89,10 @@ class DiskStore:
             return
         tensors: dict[str, Tensor] = {}
         metadata = dict(_MARK)
-        for key, one in self._waiting.items():
-            named = {f"{key}.vectors": one.vectors}
-            if one.attention_maps is not None:
-                named[f"{key}.maps"] = one.attention_maps
+        for key, features in self._waiting.items():
+            named = {f"{key}.vectors": features.vectors}
+            if features.attention_maps is not None:
+                named[f"{key}.maps"] = features.attention_maps
             metadata[key] = hash_tensors(named)
             tensors |= named
         try:
@@ -130,7 +130,9 @@ class DiskStore:
         except (OSError, SafetensorError) as error:
             self._give_up(path, error)
             return
-        self._open[path], self._names[path], self._hashes[path] = shard, names, metadata
+        self._open[path] = shard
+        self._names[path] = names
+        self._hashes[path] = metadata
         for key in metadata:
             if f"{key}.vectors" in names:
                 self._shards.setdefault(key, []).append(path)

@@ -20,9 +20,10 @@ from relatum.files import open_file, read_json
 
 _SENTENCE_BEGIN, _SENTENCE_END, _WORD_BEGIN, _WORD_END, _FILLER = range(256, 261)
 """The numbers of the special characters, which follow the 256 bytes."""
-_WIDEST, _MOST = 2**16, 100
-"""The largest width, and the most layers, highways and filters, that are believed: the published ELMo has a width of
-4096 and 7 filters."""
+_WIDEST = 2**16
+"""The largest width that is believed; the published ELMo has 4096."""
+_MOST = 100
+"""The most layers, highways and filters that are believed; the published ELMo has 7 filters."""
 
 
 class ElmoEncoder(FrozenEncoder):
@@ -123,22 +124,22 @@ class _Weights:
         self._path = path
 
     def get(self, name: str, *shape: int) -> Tensor:
-        for place in accumulate(name.split("/"), "{}/{}".format):
-            link = self._file.get(place, getlink=True)
+        for path in accumulate(name.split("/"), "{}/{}".format):
+            link = self._file.get(path, getlink=True)
             if link is None:
                 raise RelatumError(f"{self._path} lacks {name}; expected the weights of an ELMo as they were published")
             if type(link).__name__ != "HardLink":  # a link to a pipe must not even be opened
-                raise RelatumError(f"{self._path}: {place} is a link; {_IN_THIS_FILE}")
-        found = self._file[name]
-        if not hasattr(found, "is_virtual"):
+                raise RelatumError(f"{self._path}: {path} is a link; {_IN_THIS_FILE}")
+        array = self._file[name]
+        if not hasattr(array, "is_virtual"):
             raise RelatumError(f"{self._path}: {name} is a group, expected an array")
-        if found.external or found.is_virtual:
+        if array.external or array.is_virtual:
             raise RelatumError(f"{self._path}: {name} is in another file; {_IN_THIS_FILE}")
-        if found.shape != shape:
-            raise RelatumError(f"{self._path}: {name} has the shape {found.shape}; its options say {shape}")
-        if found.nbytes > 4 * found.id.get_storage_size():  # numbers of a network hardly shrink when they are packed
+        if array.shape != shape:
+            raise RelatumError(f"{self._path}: {name} has the shape {array.shape}; its options say {shape}")
+        if array.nbytes > 4 * array.id.get_storage_size():  # numbers of a network hardly shrink when they are packed
             raise RelatumError(f"{self._path}: {name} has fewer bytes than its shape needs; expected plain weights")
-        return torch.tensor(found[...], dtype=torch.float32)
+        return torch.tensor(array[...], dtype=torch.float32)
 
 
 _IN_THIS_FILE = "expected the weights in this file"
@@ -212,14 +213,15 @@ def _lstm(lstm: Any, weights: _Weights, direction: int, layer: int) -> Projected
         network = ProjectedLstm(width, inner, lstm.get("cell_clip"), lstm.get("proj_clip"))
     place = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
     kernel = weights.get(f"{place}/W_0", 2 * width, 4 * inner)
-    network.read.weight, network.recur.weight = Parameter(kernel[:width].T), Parameter(kernel[width:].T)
+    network.read.weight = Parameter(kernel[:width].T)
+    network.recur.weight = Parameter(kernel[width:].T)
     network.read.bias = Parameter(weights.get(f"{place}/B", 4 * inner))
     network.project.weight = Parameter(weights.get(f"{place}/W_P_0", inner, width).T)
     return network
 
 
 def _only(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if len(found) != 1:
-        raise RelatumError(f"{folder} holds {len(found)} files {pattern}; an ELMo has one of them")
-    return found[0]
+    paths = sorted(folder.glob(pattern))
+    if len(paths) != 1:
+        raise RelatumError(f"{folder} holds {len(paths)} files {pattern}; an ELMo has one of them")
+    return paths[0]

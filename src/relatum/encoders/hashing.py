@@ -58,8 +58,8 @@ def tokenizer_files(folder: Path) -> list[Path]:
 def encoder_weights(folder: Path) -> list[Path]:
     """Return the files of a folder that hold the weights of its encoder."""
     for pattern in ("model*.safetensors", "*weights.hdf5"):
-        if found := sorted(folder.glob(pattern)):
-            return found
+        if paths := sorted(folder.glob(pattern)):
+            return paths
     raise RelatumError(f"{folder} holds no weights: expected model.safetensors, or weights.hdf5 of an ELMo")
 
 
@@ -67,12 +67,12 @@ def hash_tensors(tensors: Mapping[str, Tensor], record: str = "") -> str:
     """A hash of a text and of tensors on the CPU: their names, types, shapes and values."""
     import torch  # it takes seconds, and hashes of files need none of it
 
-    found = hashlib.sha256(record.encode())
+    digest = hashlib.sha256(record.encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
-        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def file_hash(path: Path) -> str:

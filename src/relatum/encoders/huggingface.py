@@ -268,7 +268,10 @@ def _share(before: Sequence[int], after: Sequence[int], room: int) -> tuple[int,
     The side that has fewer pieces takes the next word; a side that is at its end, or whose next word does not fit,
     leaves the room that is left to the other side.
     """
-    sides, taken, sizes, growing = (before, after), [0, 0], [0, 0], [0, 1]
+    sides = (before, after)
+    taken = [0, 0]
+    sizes = [0, 0]
+    growing = [0, 1]
     while growing:
         side = min(growing, key=sizes.__getitem__)
         ahead = sides[side][taken[side] : taken[side] + 1]

@@ -93,11 +93,11 @@ def load_encoder(
 def _find_all(names: Sequence[str]) -> list[Path]:
     """Return the folders of encoders, which must all be different."""
     folders = list(map(find_encoder, names))
-    places = [folder.resolve() for folder in folders]
-    for number, place in enumerate(places):
-        if place in places[:number]:
+    paths = [folder.resolve() for folder in folders]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
             raise RelatumError(
-                f"encoder.beside: {names[number]!r} is encoder {places.index(place) + 1} once more ({place}); name "
+                f"encoder.beside: {names[number]!r} is encoder {paths.index(path) + 1} once more ({path}); name "
                 "each of them once"
             )
     return folders
@@ -110,7 +110,8 @@ def download_from_hub(name: str) -> Path:
 
         folder = Path(snapshot_download(name, allow_patterns=_HUB_FILES, ignore_patterns=["*/*"]))
     except Exception as error:  # the errors of several libraries, with nothing in common
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
         raise RelatumError(f"{name} cannot be downloaded from the model hub ({reason})") from error
     if not any(folder.glob("model*.safetensors")):
         raise RelatumError(f"{name} on the model hub has no safetensors weights")

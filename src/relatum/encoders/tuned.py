@@ -88,13 +88,13 @@ class TunedEncoder(HuggingFaceEncoder):
         layers = _find_layers(self._model, self.backbone.n_layers)
         if len(layers) != self.backbone.n_layers:
             layers = [nn.Identity()] * self.backbone.n_layers
-        depths = {id(one): depth for depth, layer in enumerate(layers, 1) for one in layer.parameters()}
-        found: list[list[Parameter]] = [[] for _ in range(len(layers) + 2)]
+        depths = {id(parameter): depth for depth, layer in enumerate(layers, 1) for parameter in layer.parameters()}
+        weights: list[list[Parameter]] = [[] for _ in range(len(layers) + 2)]
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad:
                 otherwise = 0 if "embedding" in name else len(layers) + 1
-                found[depths.get(id(parameter), otherwise)].append(parameter)
-        return found
+                weights[depths.get(id(parameter), otherwise)].append(parameter)
+        return weights
 
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
         """Write the learned weights: the files of adapters, or the files of the whole encoder."""

@@ -25,12 +25,14 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """Read the config.json of an encoder."""
     path = folder / "config.json"
     try:
-        found = read_json(path)
+        settings = read_json(path)
     except RelatumError as error:
         raise RelatumError(f"{error}; the encoder's configuration cannot be read") from None
-    if not isinstance(found, dict):
-        raise RelatumError(f"{path}: found {type(found).__name__}, expected the JSON object of an encoder's settings")
-    return found
+    if not isinstance(settings, dict):
+        raise RelatumError(
+            f"{path}: found {type(settings).__name__}, expected the JSON object of an encoder's settings"
+        )
+    return settings
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:

@@ -115,10 +115,11 @@ class _Reader:
         if not bodies:
             return
         vectors = _parse(b" ".join(bodies))
-        if vectors is not None and vectors.size == len(bodies) * self._width and bool(np.isfinite(vectors).all()):
-            self._vectors.append(vectors.reshape(len(bodies), self._width))
-        else:
+        n_numbers = len(bodies) * self._width
+        if vectors is None or vectors.size != n_numbers or not np.isfinite(vectors).all():
             self._blame(numbers, bodies)
+        else:
+            self._vectors.append(vectors.reshape(len(bodies), self._width))
 
     def _split(self, lines: list[_Line]) -> Iterator[tuple[str, int, bytes]]:
         """Yield the word of each good line, the number of the line, and the vector, unparsed."""

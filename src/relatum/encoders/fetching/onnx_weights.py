@@ -44,13 +44,14 @@ def read_weights(content: bytes) -> dict[str, Array]:
         if node.op_type == "DequantizeLinear" and node.input[0] in constants:
             weights[node.output[0]] = _dequantise(constants, *node.input)
             names[node.output[0]] = node.input[0].removesuffix(_QUANTIZED)
-    found = {names[name]: value for name, value in weights.items() if names[name].endswith((".weight", ".bias"))}
+    named = {names[name]: value for name, value in weights.items()}
+    named = {name: value for name, value in named.items() if name.endswith((".weight", ".bias"))}
     readers = _readers(graph)
     for node in graph.node:
         if node.op_type in ("MatMul", "MatMulInteger") and node.input[1] in weights:
             bias = _find_bias(node.output[0], readers, constants)
-            found[bias.removesuffix("bias") + "weight"] = weights[node.input[1]].T
-    return {name: np.ascontiguousarray(found[name]) for name in sorted(found)}
+            named[bias.removesuffix("bias") + "weight"] = weights[node.input[1]].T
+    return {name: np.ascontiguousarray(named[name]) for name in sorted(named)}
 
 
 def _parse(content: bytes) -> GraphProto:

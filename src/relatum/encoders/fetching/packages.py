@@ -37,14 +37,14 @@ def find_packages(encoder: Fetchable, folder: Path, report: Report) -> list[Path
     """Find the packages of an encoder in a folder, under the name that pip, npm or the registry gives them."""
     if not folder.is_dir():
         raise RelatumError(f"{folder}: there is no such folder; --from takes the folder with the packages")
-    found = {package: _find(package, folder) for package in encoder.packages}
-    missing = [package for package, path in found.items() if path is None]
+    path_of = {package: _find(package, folder) for package in encoder.packages}
+    missing = [package for package, path in path_of.items() if path is None]
     if missing:
         files = ", ".join(package.file for package in missing)
         raise RelatumError(
             f"{folder} lacks {files}; get {'it' if len(missing) == 1 else 'them'} by: {by_hand(missing)}"
         )
-    paths = [path for path in found.values() if path is not None]
+    paths = [path for path in path_of.values() if path is not None]
     for package, path in zip(encoder.packages, paths, strict=True):
         report(f"checking {path.name}", None, package.n_bytes)
         check_package(path, package)
