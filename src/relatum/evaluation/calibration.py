@@ -76,8 +76,9 @@ def reliability(scores: ArrayLike, right: ArrayLike) -> list[Bin]:
     values, truth = values[order], truth[order]
     n = len(values)
     n_bins = min(N_BINS, max(1, n // LEAST_IN_BIN))
+    at_cuts = [values[n * number // n_bins] for number in range(1, n_bins)]
     # A cut between equal scores moves to the first of them.
-    cuts = {int(np.searchsorted(values, values[n * number // n_bins])) for number in range(1, n_bins)} - {0}
+    cuts = {int(np.searchsorted(values, value)) for value in at_cuts} - {0}
     edges = [0, *sorted(cuts), n] if n else []
     return [
         Bin(
@@ -105,7 +106,8 @@ def by_threshold(
     rows = []
     for threshold in thresholds:
         kept = values >= threshold
-        n, correct = int(kept.sum()), int(truth[kept].sum())
+        n = int(kept.sum())
+        correct = int(truth[kept].sum())
         rows.append(
             AtThreshold(
                 threshold,
@@ -122,7 +124,8 @@ def fit_map(scores: ArrayLike, right: ArrayLike) -> ScoreMap:
     """Fit the map of scores by maximum likelihood; the result does not depend on the order of the scores."""
     values, truth = _arrays(scores, right)
     order = np.lexsort((truth, values))
-    logits, truth = _logits(values[order]), truth[order]
+    logits = _logits(values[order])
+    truth = truth[order]
     with_bias = len(logits) >= _LEAST_FOR_BIAS and _held_out_loss(logits, truth, True) < _held_out_loss(
         logits, truth, False
     )
@@ -148,7 +151,8 @@ def _fit(logits: _Array, right: _Array, with_bias: bool) -> tuple[float, float]:
     fitted = _minimise(logits, right, _PRIOR, free)
     bounded = np.clip(fitted[0], *_SLOPES)
     if bounded != fitted[0]:  # the loss is convex: its least value within bounds that are passed lies on them
-        fitted = _minimise(logits, right, np.array([bounded, fitted[1]]), np.array([False, with_bias]))
+        start = np.array([bounded, fitted[1]])
+        fitted = _minimise(logits, right, start, np.array([False, with_bias]))
     return float(fitted[0]), float(fitted[1])
 
 
@@ -163,11 +167,13 @@ def _minimise(logits: _Array, right: _Array, start: _Array, free: NDArray[np.boo
     def loss(point: _Array) -> float:
         return float(_losses(columns @ point, right).sum() + 0.5 * ((point - _PRIOR) ** 2).sum())
 
-    point, height = start, loss(start)
+    point = start
+    height = loss(start)
     for _ in range(_N_STEPS if free.any() else 0):
         likely = _sigmoid(columns @ point)
         gradient = free_columns.T @ (likely - right) + (point - _PRIOR)[free]
-        curvature = (free_columns * (likely * (1 - likely))[:, None]).T @ free_columns + np.eye(int(free.sum()))
+        weights = likely * (1 - likely)
+        curvature = (free_columns * weights[:, None]).T @ free_columns + np.eye(int(free.sum()))
         step = np.zeros_like(point)
         step[free] = np.linalg.solve(curvature, gradient)
         while np.abs(step).max() > _CLOSE and loss(point - step) > height:
@@ -197,7 +203,8 @@ def _logits(scores: _Array) -> _Array:
 
 
 def _arrays(scores: ArrayLike, right: ArrayLike) -> tuple[_Array, _Array]:
-    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    values = np.asarray(scores, dtype=np.float64)
+    truth = np.asarray(right, dtype=np.float64)
     if values.ndim != 1 or values.shape != truth.shape:
         raise ValueError(f"expected as many scores as there are verdicts, got {values.shape} and {truth.shape}")
     if not ((values >= 0) & (values <= 1)).all():

@@ -158,14 +158,15 @@ def _judge(pairs: Pairs, schema: Schema | None, given: bool) -> tuple[_Judged, _
         entities.n_gold += len(known)
         for entity in () if given else dict.fromkeys(predicted.entities):
             entities.add(entity.score, entity in known)
-        related = {_in_order(one, schema) for one in gold.relations}
+        related = {_in_order(relation, schema) for relation in gold.relations}
         relations.n_gold += len(related)
         best: dict[Relation, Relation] = {}
-        for one in predicted.relations:
-            ordered = _in_order(one, schema)
+        for relation in predicted.relations:
+            ordered = _in_order(relation, schema)
             best[ordered] = max(best.get(ordered, ordered), ordered, key=lambda own: own.score or 0.0)
-        for one in best.values():
-            relations.add(one.score, one in related, *(() if given else (one.head.score, one.tail.score)))
+        for relation in best.values():
+            ends = () if given else (relation.head.score, relation.tail.score)
+            relations.add(relation.score, relation in related, *ends)
     return entities, relations
 
 

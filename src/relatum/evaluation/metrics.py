@@ -41,7 +41,8 @@ def evaluate(
     of a gold entity, as if the model was given the gold entities; else `DataError` names the mention, and nothing is
     scored.
     """
-    counts, problems = Counts(), Problems()
+    counts = Counts()
+    problems = Problems()
     for number, (gold, predicted) in enumerate(pairs, 1):
         if gold_entities:
             check_gold_spans(gold, predicted, problems, record=number)

@@ -53,8 +53,14 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> PairedTest:
         bits = np.arange(2**n)[:, None] >> np.arange(n) & 1
     else:
         bits = np.random.default_rng(seed).integers(2, size=(N_DRAWN, n), dtype=np.int8)
+    mean = float(values.mean())
     means = np.abs((1.0 - 2.0 * bits) @ values) / n
-    as_large = int(np.count_nonzero(means >= abs(float(values.mean())) - _TIE))
-    p = as_large / 2**n if exact else (as_large + 1) / (N_DRAWN + 1)
+    as_large = int(np.count_nonzero(means >= abs(mean) - _TIE))
+    if exact:
+        p = as_large / 2**n
+        smallest_p = 2 / 2**n
+    else:
+        p = (as_large + 1) / (N_DRAWN + 1)
+        smallest_p = 1 / (N_DRAWN + 1)
     std = float(values.std(ddof=1)) if n > 1 else None
-    return PairedTest(n, float(values.mean()), std, p, 2 / 2**n if exact else 1 / (N_DRAWN + 1))
+    return PairedTest(n, mean, std, p, smallest_p)

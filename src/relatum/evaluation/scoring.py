@@ -133,8 +133,8 @@ def _read(
 def _demand_gold_spans(paths: Sequence[Path], systems: Sequence[Pairs]) -> None:
     problems = Problems()
     for path, pairs in zip(paths, systems, strict=True):
-        for own, its in pairs.documents:
-            check_gold_spans(own.annotation, its.annotation, problems, str(path), document=its.id)
+        for gold, predicted in pairs.documents:
+            check_gold_spans(gold.annotation, predicted.annotation, problems, str(path), document=predicted.id)
     problems.raise_if_any(GOLD_SPANS_CURE)
 
 
