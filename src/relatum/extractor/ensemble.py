@@ -50,7 +50,8 @@ class Ensemble(Extractor):
         titles = names or [f"model {number}" for number in range(1, len(members) + 1)]
         for other, title in zip(others, titles[1:], strict=True):
             _check_alike(first, other, titles[0], title)
-        schema, config = _join_schemas([member.schema for member in members]), _join_limits(members)
+        schema = _join_schemas([member.schema for member in members])
+        config = _join_limits(members)
         joined = replace(first, config=config, schema=schema, calibration=None)
         super().__init__(joined, "", batch_size, max_cells, splitter)
         self.members = tuple(members)
@@ -122,7 +123,8 @@ def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None
 
 def _aspects(model: Model) -> dict[str, str]:
     """Return everything that the meaning of a model's probabilities depends on, by name."""
-    config, kinds = model.config, model.schema.relation_types
+    config = model.config
+    kinds = model.schema.relation_types
     sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
     return {
         "the list of entity types": ", ".join(model.schema.entity_types) or "empty",

@@ -64,7 +64,8 @@ class Extractor:
         for name, value in (("batch_size", batch_size), ("max_cells", max_cells)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
-        self.model, self.card = model, card
+        self.model = model
+        self.card = card
         self.name = ""
         """The name or folder that the model was loaded from; empty for a model that was not loaded."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
@@ -106,7 +107,8 @@ class Extractor:
             from relatum.extractor.ensemble import load_ensemble
 
             return load_ensemble(name_or_path, device, precision, batch_size, max_cells, words, sentences)
-        path, place = find_model(name_or_path), choose_device("auto" if device is None else device)
+        path = find_model(name_or_path)
+        place = choose_device("auto" if device is None else device)
         given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
         names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
         model = load_model(path, place, names)
@@ -128,7 +130,8 @@ class Extractor:
 
     def __repr__(self) -> str:
         schema = self.model.schema
-        entities, relations = _shorten(schema.entity_types), _shorten(schema.relation_names) or "no relations"
+        entities = _shorten(schema.entity_types)
+        relations = _shorten(schema.relation_names) or "no relations"
         return f"<{type(self).__name__} {self.name!r} on {self.model.device}: {entities}; {relations}>"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -183,8 +186,8 @@ class Extractor:
             )
         if threshold is not None:
             check_threshold(threshold)
-        found = self.join_sentences(text, self.predict(self.split(text)))
-        return found if threshold is None else found.above(threshold)
+        extraction = self.join_sentences(text, self.predict(self.split(text)))
+        return extraction if threshold is None else extraction.above(threshold)
 
     @overload
     def pipe(
@@ -293,10 +296,10 @@ class Extractor:
             n_left[window.sentence] += 1
         n_read = n_left.count(0)
         for job, answers in do_jobs(self.model, self.runtime, self._jobs(windows, sentences, entities, batch_size)):
-            for one, annotation in zip(job.windows, answers, strict=True):
-                found[one.sentence].append((one.span, annotation))
-                n_left[one.sentence] -= 1
-                n_read += not n_left[one.sentence]
+            for window, annotation in zip(job.windows, answers, strict=True):
+                found[window.sentence].append((window.span, annotation))
+                n_left[window.sentence] -= 1
+                n_read += not n_left[window.sentence]
             if on_progress is not None:
                 on_progress(n_read, len(sentences))
         predictions = []
@@ -367,15 +370,17 @@ class Extractor:
         size = batch_size or self.batch_size
         for batch in make_batches(lengths, size, self.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
-            given = None if entities is None else [_inside(entities[one.sentence], one.span) for one in members]
+            given = None
+            if entities is not None:
+                given = [_inside(entities[window.sentence], window.span) for window in members]
             words: list[Sequence[str]] = [
-                sentences[one.sentence].words[one.span.start : one.span.end] for one in members
+                sentences[window.sentence].words[window.span.start : window.span.end] for window in members
             ]
             if self._unseen is not None:
                 words = list(map(self._unseen.replace_emoji, words))
             beside = None
             if context:
-                beside = [window_context(sentences[one.sentence], one.span, context) for one in members]
+                beside = [window_context(sentences[window.sentence], window.span, context) for window in members]
             yield Job(members, EncoderInput(words, beside), given)
 
     def join_windows(
@@ -437,7 +442,8 @@ class Extractor:
         context = self.model.config.encoder.context
         if context and len(sentences) > 1:
             contexts = find_context([text[start:end] for start, end in words], ranges, context)
-            sentences = [replace(one, context=its) for one, its in zip(sentences, contexts, strict=True)]
+            pairs = zip(sentences, contexts, strict=True)
+            sentences = [replace(sentence, context=of_sentence) for sentence, of_sentence in pairs]
         return sentences
 
 

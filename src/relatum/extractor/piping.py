@@ -62,7 +62,8 @@ def answer_texts(
         if max(n_waiting, len(waiting)) >= options.chunk:
             yield from _answer(extractor, waiting, options, progress)
             n_read += n_waiting
-            waiting, n_waiting = [], 0
+            waiting = []
+            n_waiting = 0
     yield from _answer(extractor, waiting, options, progress)
 
 
@@ -118,8 +119,8 @@ def _read(extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on
     sentences = [sentence for text in texts for sentence in text.sentences]
     predictions = iter(extractor.predict(sentences, on_progress=on_progress, batch_size=options.batch_size))
     for text in texts:
-        found = extractor.join_sentences(text.text, [next(predictions) for _ in text.sentences])
-        text.answer = found if options.threshold is None else found.above(options.threshold)
+        extraction = extractor.join_sentences(text.text, [next(predictions) for _ in text.sentences])
+        text.answer = extraction if options.threshold is None else extraction.above(options.threshold)
 
 
 def join_sentences(
@@ -138,9 +139,11 @@ def join_sentences(
     for prediction in predictions:
         if not prediction.found.entities:
             continue
-        offsets, words = prediction.sentence.offsets, prediction.sentence.words
+        offsets = prediction.sentence.offsets
+        words = prediction.sentence.words
         assert offsets is not None
-        loose, owned = find_loose(words), find_owned(words)
+        loose = find_loose(words)
+        owned = find_owned(words)
 
         def characters(
             span: Span,

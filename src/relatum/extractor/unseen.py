@@ -35,9 +35,9 @@ class UnseenCharacters:
 
     def __init__(self, characters: Iterable[str]) -> None:
         self._seen = frozenset(characters)
-        letters = Counter(_script(one) for one in self._seen if one.isalpha())
+        letters = Counter(_script(character) for character in self._seen if character.isalpha())
         self._scripts = [script for script, n in letters.most_common() if n >= _MAIN * letters.total()]
-        self._separator = next((one for one in _SEPARATORS if one in self._seen), None)
+        self._separator = next((character for character in _SEPARATORS if character in self._seen), None)
         self._kinds: dict[str, str] = {}
         self._warned = False
 

@@ -67,7 +67,10 @@ class Segment:
     def path(self, y: float, left_foot: float, right_foot: float) -> str:
         """Return the segment as an SVG path: up, along at y, and down."""
         round = min(7.0, (self.right - self.left) / 2)
-        left, right, above, below = pixels(self.left), pixels(self.right), pixels(y), pixels(y + round)
+        left = pixels(self.left)
+        right = pixels(self.right)
+        above = pixels(y)
+        below = pixels(y + round)
         if self.begins == "edge":
             begin = f"M{left} {above}"
         else:

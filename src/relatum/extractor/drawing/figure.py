@@ -141,11 +141,11 @@ def _marks(
     entities: Sequence[Entity], covered: Sequence[slice], parts: Sequence[PlacedText], baselines: Sequence[float]
 ) -> Iterator[DrawnMark]:
     """Yield the backgrounds of entities; smaller entities are in front of larger ones, and less tall."""
-    open: list[Entity] = []
+    outer_entities: list[Entity] = []
     for entity, within in zip(entities, covered, strict=True):
-        open = [one for one in open if one.span.end > entity.span.start]
-        inset = min(2 * len(open), 8)
-        open.append(entity)
+        outer_entities = [outer for outer in outer_entities if outer.span.end > entity.span.start]
+        inset = min(2 * len(outer_entities), 8)
+        outer_entities.append(entity)
         for line, group in groupby(parts[within], key=lambda part: part.line):
             on_line = list(group)
             left, right = on_line[0].left - 1.5, on_line[-1].right + 1.5

@@ -89,7 +89,7 @@ def _divide(model: Model, job: Job, outputs: Outputs, state: LayerState) -> list
     of_words = _fetch(outputs.entity_logits)
     of_cells = None if outputs.relation_logits is None else _fetch(outputs.relation_logits)
     attention = None if state.attention is None else _fetch(state.attention)
-    found = decode(model, job, of_words, of_cells)
+    annotations = decode(model, job, of_words, of_cells)
     return [
         LayerReading(
             annotation,
@@ -97,7 +97,7 @@ def _divide(model: Model, job: Job, outputs: Outputs, state: LayerState) -> list
             None if of_cells is None else pick(Logits(of_cells[row, :n_words, :n_words])),
             None if attention is None else attention[row, :, :n_words, :n_words],
         )
-        for row, (annotation, n_words) in enumerate(zip(found, map(len, job.words), strict=True))
+        for row, (annotation, n_words) in enumerate(zip(annotations, map(len, job.words), strict=True))
     ]
 
 

@@ -43,11 +43,11 @@ def lay_cells(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) ->
     whole[..., 0] = 1
     best = np.full((n_words, n_words), -1.0)
     for margin, window, part in zip(_margins(windows, n_words), windows, parts, strict=True):
-        place = slice(window.start, window.end)
-        both = np.minimum(margin[place, None], margin[None, place])
-        better = both > best[place, place]
-        whole[place, place][better] = part[better]
-        best[place, place][better] = both[better]
+        words = slice(window.start, window.end)
+        both = np.minimum(margin[words, None], margin[None, words])
+        better = both > best[words, words]
+        whole[words, words][better] = part[better]
+        best[words, words][better] = both[better]
     return whole
 
 

@@ -86,7 +86,8 @@ class Probe:
 
     def _layer(self, number: int, layer: ProbedLayer, change: Change, tables: bool) -> dict[str, Any]:
         found = layer.found.to_dict()
-        best, certainty = layer.of_words.argmax(-1), layer.of_words.max(-1)
+        best = layer.of_words.argmax(-1)
+        certainty = layer.of_words.max(-1)
         described = {
             "layer": number,
             "entities": found["entities"],
