@@ -31,7 +31,8 @@ class DotProductScores(nn.Module):
 
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
-        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
         self.n_attention_heads = n_attention_heads
 
     def forward(self, sequence: Tensor, table: Tensor | None) -> Tensor:
@@ -54,7 +55,8 @@ class SelfAttention(nn.Module):
         if width % n_attention_heads:
             raise ValueError(f"a width of {width} cannot be divided among {n_attention_heads} attention heads")
         self.scores = scores
-        self.value, self.output = nn.Linear(width, width), nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
         self.activation = nn.ReLU() if activate else nn.Identity()
         self.n_attention_heads = n_attention_heads
 
@@ -75,7 +77,8 @@ class SequenceLayer(nn.Module):
     def __init__(self, attention: SelfAttention, width: int, feedforward_width: int, dropout: float) -> None:
         super().__init__()
         self.attention = attention
-        self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention_norm = nn.LayerNorm(width)
+        self.feedforward_norm = nn.LayerNorm(width)
         self.feedforward = nn.Sequential(
             nn.Linear(width, feedforward_width),
             nn.ReLU(),

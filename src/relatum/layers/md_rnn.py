@@ -18,9 +18,12 @@ class MDRNN(nn.Module):
         super().__init__()
         if width % len(directions):
             raise ValueError(f"a width of {width} cannot be divided among {len(directions)} directions")
-        self.directions, self.spec = tuple(directions), spec
-        n, own = len(directions), width // len(directions)
-        columns, rows = spec.n_parts * own, len(spec.slots) * own
+        self.directions = tuple(directions)
+        self.spec = spec
+        n = len(directions)
+        own = width // len(directions)
+        columns = spec.n_parts * own
+        rows = len(spec.slots) * own
         self.input = nn.Parameter(torch.empty(n, input_width, columns))
         self.input_bias = nn.Parameter(torch.empty(n, columns))
         self.state = nn.Parameter(torch.empty(n, rows, columns))

@@ -28,7 +28,8 @@ class Pairing(nn.Module):
         n_first, n_second = (n_attention_maps, 0) if one_step else (0, n_attention_maps)
         self.first = nn.Linear(2 * width + n_first, table_width)
         self.second = nn.Linear(table_width + n_second, table_width) if n_second else None
-        self._first_parts, self._second_parts = (width, width, n_first), (table_width, n_second)
+        self._first_parts = (width, width, n_first)
+        self._second_parts = (table_width, n_second)
 
     def forward(self, sequence: Tensor, attention_maps: Tensor | None) -> Tensor:
         """Map a sequence (batch, words, width) to a table (batch, words, words, table width).
@@ -39,7 +40,8 @@ class Pairing(nn.Module):
         dtype = product_dtype(self.first.weight)
         row, column, rest = self.first.weight.to(dtype).split(self._first_parts, 1)
         sequence = sequence.to(dtype)
-        rows, columns = linear(sequence, row, self.first.bias.to(dtype)), linear(sequence, column)
+        rows = linear(sequence, row, self.first.bias.to(dtype))
+        columns = linear(sequence, column)
         maps = None if attention_maps is None else attention_maps.to(dtype)
         if self.second is not None:
             assert maps is not None

@@ -124,7 +124,8 @@ def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLaye
 
 
 def _build_table_encoder(config: Config, first: bool) -> MDRNN | TableCNN:
-    width, table = _table_width(config), config.table
+    width = _table_width(config)
+    table = config.table
     if table.kind == "cnn":
         return TableCNN(width, width, table.kernel_size, reads_below=not first)
     candidates: tuple[Predecessor, ...] = ("up", "left") if first else ("below", "up", "left")

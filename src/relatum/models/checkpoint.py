@@ -187,11 +187,13 @@ def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[s
 
     The sha256 of files that are copied are noted in `known`.
     """
-    encoder, tuning = model.encoder, model.config.encoder.tuning
+    encoder = model.encoder
+    tuning = model.config.encoder.tuning
     if encoder is None:
         return None
     dtype = _DTYPES[model.config.training.save_dtype]
-    source, name = encoder.folder, model.config.encoder.name
+    source = encoder.folder
+    name = model.config.encoder.name
     inside = model.config.encoder.store == "inside" or tuning == "full"  # nowhere else is there such an encoder
     if tuning == "lora":
         (folder / ADAPTERS).mkdir()
@@ -208,10 +210,12 @@ def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[s
 
 def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[str, str]) -> dict[str, Any]:
     """Save the encoders beside the first as `_save_encoder` does; return their entries in config.json."""
-    encoder, config = model.encoder, model.config.encoder
+    encoder = model.encoder
+    config = model.config.encoder
     if encoder is None or not config.beside:
         return {}
-    inside, records = config.store == "inside", []
+    inside = config.store == "inside"
+    records = []
     targets = _inside_names(model.config)[1:]
     for member, name, target in zip(encoder.members[1:], config.beside, targets, strict=True):
         if inside:

@@ -44,7 +44,9 @@ class TextEmbedder(nn.Module):
         mixing: LayerMixing | None = None,
     ) -> None:
         super().__init__()
-        self.characters, self.words, self.mixing = characters, words, mixing
+        self.characters = characters
+        self.words = words
+        self.mixing = mixing
         joined = context_width
         joined += 0 if characters is None else characters.width
         joined += 0 if words is None else words.get_buffer("vectors").shape[1]

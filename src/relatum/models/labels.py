@@ -53,13 +53,13 @@ def label_example(example: Example, model: Model) -> ExampleLabels:
 
 def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None) -> Labels:
     """Stack the labels of a batch, padded to the longest sentence, or to `n_words`."""
-    n_words = n_words or max(len(one.entity_tags) for one in labels)
+    n_words = n_words or max(len(example.entity_tags) for example in labels)
     entity_tags = torch.full((len(labels), n_words), IGNORED)
     relation_tags = torch.full((len(labels), n_words, n_words), IGNORED)
-    for row, one in enumerate(labels):
-        length = len(one.entity_tags)
-        entity_tags[row, :length] = one.entity_tags
-        relation_tags[row, :length, :length] = one.relation_tags
+    for row, example in enumerate(labels):
+        length = len(example.entity_tags)
+        entity_tags[row, :length] = example.entity_tags
+        relation_tags[row, :length, :length] = example.relation_tags
     return Labels(entity_tags, relation_tags)
 
 

@@ -22,7 +22,9 @@ class TableSequenceLayer(nn.Module):
         self, pairing: Pairing | None, table_encoder: MDRNN | TableCNN | None, sequence_encoder: SequenceLayer | None
     ) -> None:
         super().__init__()
-        self.pairing, self.table_encoder, self.sequence_encoder = pairing, table_encoder, sequence_encoder
+        self.pairing = pairing
+        self.table_encoder = table_encoder
+        self.sequence_encoder = sequence_encoder
 
     def forward(
         self, paired: Tensor, sequence: Tensor, table: Tensor | None, attention_maps: Tensor | None, mask: Tensor

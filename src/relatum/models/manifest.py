@@ -45,7 +45,8 @@ class Manifest:
                 "relatum wrote it cannot be read)"
             )
         record = read_json(path)
-        files, replacing = record.get("files"), record.get("replacing", {})
+        files = record.get("files")
+        replacing = record.get("replacing", {})
         for entries in (files, replacing):
             if not isinstance(entries, dict) or not all(_is_entry(*entry) for entry in entries.items()):
                 raise RelatumError(f"{path}: found no usable list of files, expected names with their sha256; {CURE}")
@@ -69,20 +70,20 @@ class Manifest:
         """Refuse a directory whose files differ from the manifest; for a card that was changed, only warn."""
         root = self.folder.resolve()
         for name, sha256 in self.files.items():
-            place = root / name
-            if place.resolve() != place:
+            path = root / name
+            if path.resolve() != path:
                 raise RelatumError(f"{self.folder / name}: found a link, expected the file itself; {CURE}")
             try:
-                found = file_hash(place)
+                actual = file_hash(path)
             except RelatumError as error:
                 raise RelatumError(f"{error}; {CURE}") from None
-            if found in (sha256, self.replacing.get(name)):
+            if actual in (sha256, self.replacing.get(name)):
                 continue
             if name == CARD:
                 _log.warning("%s is not the card that the model was saved with", self.folder / name)
                 continue
             raise RelatumError(
-                f"{self.folder / name}: the file has the sha256 {found}, but {NAME} says {sha256}: it was damaged or "
+                f"{self.folder / name}: the file has the sha256 {actual}, but {NAME} says {sha256}: it was damaged or "
                 f"replaced; {CURE}"
             )
         # The files at the top are read by their names, if they are listed; those of an encoder by a pattern.

@@ -38,10 +38,14 @@ class TableSequenceNetwork(nn.Module):
         entities_on_diagonal: bool = False,
     ) -> None:
         super().__init__()
-        self.embedder, self.layers = embedder, nn.ModuleList(layers)
-        self.entity_scorer, self.relation_scorer = entity_scorer, relation_scorer
-        self.dropout, self.n_rounds = nn.Dropout(dropout), n_rounds
-        self.table_reads_sequence, self.entities_on_diagonal = table_reads_sequence, entities_on_diagonal
+        self.embedder = embedder
+        self.layers = nn.ModuleList(layers)
+        self.entity_scorer = entity_scorer
+        self.relation_scorer = relation_scorer
+        self.dropout = nn.Dropout(dropout)
+        self.n_rounds = n_rounds
+        self.table_reads_sequence = table_reads_sequence
+        self.entities_on_diagonal = entities_on_diagonal
         self.table_dtype: torch.dtype | None = None
         """The precision of products over tables; None for the precision of the parameters or of an outer autocast."""
 
@@ -95,7 +99,8 @@ class TableSequenceNetwork(nn.Module):
                 entity_logits = scorer(self.dropout(sequence))
         relation_logits = None
         if self.relation_scorer is not None and table is not None:
-            weight, bias = self.relation_scorer.weight, self.relation_scorer.bias
+            weight = self.relation_scorer.weight
+            bias = self.relation_scorer.bias
             dtype = scoring_dtype(table, weight)
             with without_autocast(weight):
                 scores = linear(table.to(dtype), weight.to(dtype), bias.to(dtype))

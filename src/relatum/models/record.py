@@ -88,23 +88,23 @@ def _read_encoder(path: Path, record: dict[str, Any]) -> EncoderRecord:
 
 
 def _read_beside(path: Path, record: dict[str, Any], expected: int) -> tuple[EncoderRecord, ...]:
-    found = _value(path, record, "beside", list) if "beside" in record else []
-    if len(found) != expected:
-        raise RelatumError(f"{path}: found {len(found)} encoders in 'beside', expected {expected}; {CURE}")
-    for place, one in enumerate(found, 1):
-        if not isinstance(one, dict):
+    entries = _value(path, record, "beside", list) if "beside" in record else []
+    if len(entries) != expected:
+        raise RelatumError(f"{path}: found {len(entries)} encoders in 'beside', expected {expected}; {CURE}")
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
             raise RelatumError(
-                f"{path}: found {type(one).__name__} as entry {place} of 'beside', expected dict; {CURE}"
+                f"{path}: found {type(entry).__name__} as entry {number} of 'beside', expected dict; {CURE}"
             )
-    return tuple(_read_encoder(path, one) for one in found)
+    return tuple(_read_encoder(path, entry) for entry in entries)
 
 
 def _read_calibration(path: Path, record: dict[str, Any]) -> Calibration:
     maps = {}
-    found = _value(path, record, "calibration", dict)
-    for task in (one.name for one in fields(Calibration)):
-        values = _value(path, found, task, dict)
-        numbers = {one.name: _value(path, values, one.name, float, int) for one in fields(ScoreMap)}
+    calibration = _value(path, record, "calibration", dict)
+    for task in (field.name for field in fields(Calibration)):
+        values = _value(path, calibration, task, dict)
+        numbers = {field.name: _value(path, values, field.name, float, int) for field in fields(ScoreMap)}
         try:
             maps[task] = ScoreMap(**{name: float(number) for name, number in numbers.items()})
         except (ValueError, OverflowError) as error:

@@ -48,8 +48,8 @@ class Vocabulary:
         if self.lower:  # of some characters the lower case is two
             return np.array(self.indices(text), dtype=np.int64)
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-        found: NDArray[np.int64] = self._by_point[np.minimum(points, len(self._by_point) - 1)]
-        return found
+        indices: NDArray[np.int64] = self._by_point[np.minimum(points, len(self._by_point) - 1)]
+        return indices
 
     @cached_property
     def _by_point(self) -> NDArray[np.int64]:
