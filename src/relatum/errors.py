@@ -75,7 +75,8 @@ class NoSpaceError(RelatumError):
     """A run that ended because a file could not be written for want of space, and what to do then."""
 
     def __init__(self, problem: str, then: str) -> None:
-        self.problem, self._then = problem, then
+        self.problem = problem
+        self._then = then
         super().__init__(f"{problem}, then {then}")
 
     def __reduce__(self) -> tuple[type[NoSpaceError], tuple[str, str]]:

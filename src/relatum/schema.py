@@ -110,8 +110,8 @@ class Schema:
         """Return the types used in the annotations that the schema does not have, sorted."""
         unknown: set[str] = set()
         for annotation in annotations:
-            unknown.update(one.label for one in annotation.entities if one.label not in self._entity_index)
-            unknown.update(one.label for one in annotation.relations if one.label not in self._relation_index)
+            unknown.update(item.label for item in annotation.entities if item.label not in self._entity_index)
+            unknown.update(item.label for item in annotation.relations if item.label not in self._relation_index)
         return sorted(unknown)
 
     @staticmethod

@@ -58,6 +58,6 @@ CONDITIONS = (
 def find_idle(config: Config, given: Collection[str]) -> Iterator[tuple[str, Condition, object]]:
     """Yield the given settings that do nothing, with the condition that does not hold and the value found instead."""
     for condition in CONDITIONS:
-        found: object = reduce(getattr, condition.key.split("."), config)
-        if found not in condition.values:
-            yield from ((name, condition, found) for name in condition.names if name in given)
+        value: object = reduce(getattr, condition.key.split("."), config)
+        if value not in condition.values:
+            yield from ((name, condition, value) for name in condition.names if name in given)

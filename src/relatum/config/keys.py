@@ -32,18 +32,19 @@ def list_keys(config: Section) -> list[Key]:
         section: object = reduce(getattr, prefix.split("."), config) if prefix else config
         for name, info in model.model_fields.items():
             if subsection(info) is None:
-                value, description = getattr(section, name), info.description or ""
+                value = getattr(section, name)
+                description = info.description or ""
                 keys.append(Key(join(prefix, name), value, info.default, expected(info), description))
     return keys
 
 
 def sections(model: type[Section], prefix: str = "") -> dict[str, type[Section]]:
     """Return the model, under the empty name, and every section in it, by dotted name."""
-    found = {prefix: model}
+    models = {prefix: model}
     for name, info in model.model_fields.items():
         if (inner := subsection(info)) is not None:
-            found |= sections(inner, join(prefix, name))
-    return found
+            models |= sections(inner, join(prefix, name))
+    return models
 
 
 def subsection(info: FieldInfo) -> type[Section] | None:
@@ -85,7 +86,8 @@ def expected(info: FieldInfo) -> str:
 def _choices(kind: object) -> list[str]:
     if kind in _SCALARS:
         return [_SCALARS[kind]]
-    origin, parts = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    parts = get_args(kind)
     if origin is Literal:
         return [f'"{value}"' for value in parts]
     if origin is Annotated:

@@ -475,8 +475,10 @@ class Config(Section):
     @model_validator(mode="after")
     def _check_together(self) -> Config:
         """Refuse settings that no network can be built from, or that do not go together."""
-        width, table = self.model.width, self.table
-        n_heads, n_directions = self.sequence.n_attention_heads, len(table.directions)
+        width = self.model.width
+        table = self.table
+        n_heads = self.sequence.n_attention_heads
+        n_directions = len(table.directions)
         if width % n_heads:
             raise ValueError(f"a model.width ({width}) that sequence.n_attention_heads ({n_heads}) divides")
         key, of_cells = ("model.width", width) if table.width is None else ("table.width", table.width)

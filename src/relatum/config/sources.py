@@ -55,7 +55,8 @@ class SettingsSource:
         """Yield the keys of a table by dotted name; keys that have no place in the model are reported and left out."""
         section = sections(self.model)[prefix]
         for key, value in table.items():
-            name, info = join(prefix, key), section.model_fields.get(key)
+            name = join(prefix, key)
+            info = section.model_fields.get(key)
             inner = None if info is None else subsection(info)
             if info is None:
                 near = nearest(name, [*fields(self.model), *DIRECTIVES])
@@ -111,7 +112,8 @@ class Files:
         return settings | dict(source.settings(table))
 
     def _read_text(self, path: Path, route: str) -> str | None:
-        data, line = b"", None
+        data = b""
+        line = None
         try:
             data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
             return data.decode()

@@ -102,7 +102,8 @@ class SequenceTags:
 
         The first word counts as following an `O`, and the last word as followed by an `O`.
         """
-        (left, of), (right, label) = self._meanings[before], self._meanings[after]
+        left, of = self._meanings[before]
+        right, label = self._meanings[after]
         goes_on = right in "IE"
         must_go_on = self.scheme == "bioes" and left in "BI"
         if goes_on:

@@ -72,7 +72,8 @@ class AlignmentCounter:
     """
 
     def __init__(self, n_heads: int) -> None:
-        self.n_heads, self.n_pairs = n_heads, 0
+        self.n_heads = n_heads
+        self.n_pairs = 0
         self._all = np.zeros(n_heads * _N_BINS, dtype=np.int64)
         self._connected = {name: np.zeros_like(self._all) for name in PATTERNS}
 

@@ -65,7 +65,8 @@ def measure_heads(
     For a sentence that is read in windows, the pairs of words within each window count.
     """
     heads = find_heads(extractor.model)
-    counter, near = AlignmentCounter(len(heads)), AlignmentCounter(1)
+    counter = AlignmentCounter(len(heads))
+    near = AlignmentCounter(1)
     for attention in attend(extractor, [example.sentence for example in examples], on_progress):
         example = examples[attention.sentence]
         part = slice(attention.window.start, attention.window.end)

@@ -37,8 +37,10 @@ summary { cursor: pointer; margin-top: 1rem; }
 @media (prefers-color-scheme: dark) { body { background: #181818; color: #f2f2f2; } }
 """
 
-_CELL, _LETTER = 12, 6
-"""The size of a cell on a large map, and the room for a letter, in units of the drawing."""
+_CELL = 12
+"""The size of a cell on a large map, in units of the drawing."""
+_LETTER = 6
+"""The room for a letter, in units of the drawing."""
 _LONGEST_LABEL = 18
 
 
@@ -127,13 +129,15 @@ def _large(weights: _Array, words: tuple[str, ...], caption: str) -> str:
     shown = [
         escape(printable(word if len(word) <= _LONGEST_LABEL else f"{word[: _LONGEST_LABEL - 1]}…")) for word in words
     ]
-    side, margin = _CELL * len(words), _LETTER * min(_LONGEST_LABEL, max(map(len, words))) + 6
+    side = _CELL * len(words)
+    margin = _LETTER * min(_LONGEST_LABEL, max(map(len, words))) + 6
     labels = []
     for index, word in enumerate(shown):
         middle = margin + _CELL * index + 9
         labels.append(f'<text x="{margin - 3}" y="{middle}" text-anchor="end">{word}</text>')
         labels.append(f'<text transform="translate({middle},{margin - 3}) rotate(-90)">{word}</text>')
-    size, caption = margin + side, escape(caption)
+    size = margin + side
+    caption = escape(caption)
     return (
         f'<figure class="large"><svg viewBox="0 0 {size} {size}" role="img" aria-label="{caption}">'
         f'{"".join(labels)}<image x="{margin}" y="{margin}" width="{side}" height="{side}" href="{_image(weights)}"/>'

@@ -112,7 +112,8 @@ def _by_sentence(
     def group(sentence: MatchedSentence, _: object) -> str:
         return bins.group(value(sentence))
 
-    entities, relations = tally_entities(sentences, group, bins.names), tally_relations(sentences, group, bins.names)
+    entities = tally_entities(sentences, group, bins.names)
+    relations = tally_relations(sentences, group, bins.names)
     return Breakdown(name, title, entities, relations)
 
 

@@ -71,15 +71,20 @@ def remove_pairs(gold: list[_Item], found: list[_Item], pairs: Iterable[tuple[_I
 
 
 def _take_overlapping(gold: list[Entity], found: list[Entity]) -> list[tuple[Entity, Entity]]:
-    candidates = [
-        (-share, a.label != b.label, place(a), place(b), a, b) for a in gold for b in found if (share := _share(a, b))
-    ]
+    candidates = []
+    for gold_entity, found_entity in product(gold, found):
+        share = _share(gold_entity, found_entity)
+        if share:
+            differ = gold_entity.label != found_entity.label
+            rank = (-share, differ, place(gold_entity), place(found_entity))
+            candidates.append((rank, gold_entity, found_entity))
     pairs: list[tuple[Entity, Entity]] = []
-    taken: tuple[set[Entity], set[Entity]] = set(), set()
-    for *_, gold_entity, found_entity in sorted(candidates, key=lambda candidate: candidate[:4]):
-        if gold_entity not in taken[0] and found_entity not in taken[1]:
-            taken[0].add(gold_entity)
-            taken[1].add(found_entity)
+    taken_gold: set[Entity] = set()
+    taken_found: set[Entity] = set()
+    for _, gold_entity, found_entity in sorted(candidates, key=lambda candidate: candidate[0]):
+        if gold_entity not in taken_gold and found_entity not in taken_found:
+            taken_gold.add(gold_entity)
+            taken_found.add(found_entity)
             pairs.append((gold_entity, found_entity))
     remove_pairs(gold, found, pairs)
     return pairs

@@ -41,7 +41,8 @@ _FOUND_FAULTS: tuple[RelationKind, ...] = ("spurious", "argument_type", "argumen
 
 def match_relations(gold: Annotation, found: Annotation, schema: Schema | None = None) -> list[RelationMatch]:
     """Match the relations of one text, in the order of the text; the schema says which labels are symmetric."""
-    wanted, given = _distinct(gold.relations, schema), _distinct(found.relations, schema)
+    wanted = _distinct(gold.relations, schema)
+    given = _distinct(found.relations, schema)
     if not wanted and not given:
         return []
     matches = [RelationMatch("right", *pair) for pair in take_pairs(wanted, given, _itself, _itself)]

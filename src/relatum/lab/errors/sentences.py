@@ -87,10 +87,12 @@ def match_document(gold: Document, found: Document, schema: Schema | None = None
         entities[bisect_right(borders, _entity_start(of_entity))].append(of_entity)
     for of_relation in match_relations(gold.annotation, found.annotation, schema):
         relations[bisect_right(borders, _relation_start(of_relation))].append(of_relation)
-    # A document without words has no sentence; what was annotated in it counts all the same.
-    names, ranges = (
-        (sentence_ids_of(gold), [words[s.start : s.end] for s in sentences]) if sentences else ([gold.id], [()])
-    )
+    if sentences:
+        names = sentence_ids_of(gold)
+        ranges = [words[sentence.start : sentence.end] for sentence in sentences]
+    else:  # a document without words has no sentence; what was annotated in it counts all the same
+        names = [gold.id]
+        ranges = [()]
     return [
         MatchedSentence(name, gold, index, inside, tuple(entities[number]), tuple(relations[number]))
         for number, (name, inside) in enumerate(zip(names, ranges, strict=True))

@@ -60,7 +60,10 @@ class _TrialMonitor(Monitor):
     """A monitor that reports evaluations to the trial, and ends it if other trials did better or time is over."""
 
     def __init__(self, trial: optuna.Trial, inner: Monitor, deadline: float | None, loud: bool) -> None:
-        self._trial, self._inner, self._deadline, self._loud = trial, inner, deadline, loud
+        self._trial = trial
+        self._inner = inner
+        self._deadline = deadline
+        self._loud = loud
         self.best: float | None = None
 
     def start(self, step: int, steps: int) -> None:
@@ -95,7 +98,9 @@ class Search:
         if data.test:
             raise RelatumError("a search must not see the test part; load the data without it")
         _need_optuna()
-        self._folder, self._data, self._say = folder, data, say
+        self._folder = folder
+        self._data = data
+        self._say = say
         training = record.config.training.model_copy(update={"sizes": "given"})
         self._record = replace(record, config=record.config.model_copy(update={"training": training}))
         self.space, self._start = make_space(self._record.config, fixed)

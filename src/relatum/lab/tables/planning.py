@@ -124,7 +124,8 @@ class Planner:
         existing = [path for path in runs.glob(f"*-{key}") if path.is_dir()]
         configs = selected.row.configs or ("default",)
         names = [name.removeprefix("ablations/").replace("/", "-") for name in configs]
-        self._folders[key] = existing[0] if existing else runs / "-".join([selected.corpus.name, *names, key])
+        new = runs / "-".join([selected.corpus.name, *names, key])
+        self._folders[key] = existing[0] if existing else new
         return self._folders[key]
 
     def _lists(self, data: CorpusPath, name: str) -> Path | None:

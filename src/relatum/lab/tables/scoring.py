@@ -24,7 +24,8 @@ class GoldScoring:
     def __init__(self, device: str, say: Callable[[str], None]) -> None:
         self.failures: dict[Path, list[Failure]] = {}
         """The failures, by the folder of their row."""
-        self._device, self._say = device, say
+        self._device = device
+        self._say = say
         self._pool = ThreadPoolExecutor(1, "gold-entities")
         self._asked: set[Path] = set()
         self._waiting: list[tuple[PlannedRow, PlannedRun, Future[dict[str, Any]]]] = []

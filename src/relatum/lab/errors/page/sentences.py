@@ -39,7 +39,8 @@ def mark_entities(sentence: MatchedSentence, side: Side) -> Iterator[MarkedText]
     if not sentence.words:
         yield MarkedText(text)
         return
-    here, last = sentence.words[0].start, sentence.words[-1].end
+    here = sentence.words[0].start
+    last = sentence.words[-1].end
     for part in _pieces(sentence, side):
         start, end = part.start, min(part.end, last)
         if start < here or start >= end:
