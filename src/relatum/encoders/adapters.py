@@ -75,7 +75,7 @@ def save_adapters(model: nn.Module, folder: Path, dtype: torch.dtype) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WeightChange:
     """A change of a weight: the product of two thin matrices, times a scale."""
 
     scale: float
@@ -106,7 +106,7 @@ def _ending(weights: Mapping[str, Tensor], end: str) -> dict[str, Tensor]:
     return {name.removesuffix(end): weight for name, weight in weights.items() if name.endswith(end)}
 
 
-def read_changes(folder: Path) -> dict[str, Change]:
+def read_changes(folder: Path) -> dict[str, WeightChange]:
     """Read the changes that the adapters of a folder make to the weights of an encoder, by the names of the weights."""
     try:
         settings: Any = read_json(folder / SETTINGS)
@@ -131,4 +131,6 @@ def read_changes(folder: Path) -> dict[str, Change]:
                 f"{folder / WEIGHTS}: found matrices of the shapes {tuple(down.shape)} and {tuple(ups[name].shape)} "
                 f"for {name}, which cannot be multiplied"
             )
-    return {f"{name.removeprefix(_PREFIX)}.weight": Change(scale, ups[name], down) for name, down in downs.items()}
+    return {
+        f"{name.removeprefix(_PREFIX)}.weight": WeightChange(scale, ups[name], down) for name, down in downs.items()
+    }

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers.utils import logging
 
-from relatum.encoders.adapters import Change
+from relatum.encoders.adapters import WeightChange
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.pieces import CODE_CURE
 from relatum.encoders.weights import load_weights, read_settings
@@ -87,7 +87,7 @@ class AutoBackbone(Backbone):
 
 
 def load_automodel(
-    folder: Path, want_attention: bool, changes: Mapping[str, Change] = MappingProxyType({})
+    folder: Path, want_attention: bool, changes: Mapping[str, WeightChange] = MappingProxyType({})
 ) -> AutoBackbone:
     """Load the model of a Hugging Face folder, in float32; only safetensors are read, and no code of the folder is run.
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-from relatum.encoders.adapters import Change
+from relatum.encoders.adapters import WeightChange
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.weights import WEIGHTS, load_weights
 from relatum.errors import RelatumError
@@ -219,7 +219,7 @@ def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     return scores.view(n_batch, n_heads, n_pieces, n_pieces)
 
 
-def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, Change] = MappingProxyType({})) -> Bert:
+def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, WeightChange] = MappingProxyType({})) -> Bert:
     """Load the BERT in a Hugging Face folder; it computes in float32 whatever the precision of the file.
 
     The changes, by the names of weights in the file, are added to the weights. The vectors of pieces stay as they are
