@@ -125,14 +125,16 @@ def _aspects(model: Model) -> dict[str, str]:
     """Return everything that the meaning of a model's probabilities depends on, by name."""
     config = model.config
     kinds = model.schema.relation_types
-    sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
-    return {
+    aspects = {
         "the list of entity types": ", ".join(model.schema.entity_types) or "empty",
         "the list of relation types": ", ".join(model.schema.relation_names) or "empty",
         "the list of symmetric types": ", ".join(kind.name for kind in kinds if kind.symmetric) or "empty",
         "the table of relations": "missing" if config.table.kind == "none" else "filled",
-        **{f"{name}.{key}": repr(value) for name, one in sections.items() for key, value in one.to_dict().items()},
     }
+    sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
+    for name, section in sections.items():
+        aspects |= {f"{name}.{key}": repr(value) for key, value in section.to_dict().items()}
+    return aspects
 
 
 def _join_schemas(schemas: Sequence[Schema]) -> Schema:

@@ -144,8 +144,11 @@ def _settings(encoder: Fetchable, read: Read, name: str) -> object:
         raise
     with file:
         content: dict[str, Any] = json.load(file)
-    dropped = _DROPPED.get(name, ())
-    return {key: value for key, value in content.items() if key not in dropped} | dict.fromkeys(_NULLED.get(name, ()))
+    for key in _DROPPED.get(name, ()):
+        content.pop(key, None)
+    for key in _NULLED.get(name, ()):
+        content[key] = None
+    return content
 
 
 @contextmanager

@@ -374,14 +374,18 @@ def is_kept(line: str, with_events: bool) -> bool:
     id, tab, data = line.partition("\t")
     words = data.partition("\t")[0].split()
     if id == "*":
-        return words[:1] != ["Equiv"] or (not with_events and any(member.startswith("E") for member in words[1:]))
+        if words[:1] != ["Equiv"]:
+            return True
+        return not with_events and any(member.startswith("E") for member in words[1:])
     if id.startswith(("A", "M")):
         return not with_events and len(words) > 1 and words[1].startswith("E")
     if id.startswith("R"):
         return not with_events and any(argument.partition(":")[2].startswith("E") for argument in words[1:])
     if with_events and id.startswith("E"):
         return False
-    return id.startswith("#") or (bool(tab) and id.split() == [id] and not id.startswith(("T", "R", "\ufeff")))
+    if id.startswith("#"):
+        return True
+    return bool(tab) and id.split() == [id] and not id.startswith(("T", "R", "\ufeff"))
 
 
 def _role_and_target(argument: str) -> tuple[str, str]:

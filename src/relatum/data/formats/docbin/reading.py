@@ -181,7 +181,8 @@ def _relation(item: Field, tokens: _Tokens, known: dict[Entity, list[Entity]]) -
         end = _entity(item.need(key), tokens)
         if end not in known:
             raise item.need(key).bad("the span and label of an entity of this document")
-        ends.append(next((entity for entity in known[end] if entity.id == end.id), known[end][0]))
+        equal = known[end]
+        ends.append(next((entity for entity in equal if entity.id == end.id), equal[0]))
     return Relation(ends[0], ends[1], item.label("label"), item.optional_number("score"), item.optional_name("id"))
 
 
