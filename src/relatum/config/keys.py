@@ -55,7 +55,10 @@ def subsection(info: FieldInfo) -> type[Section] | None:
 
 def fields(model: type[Section]) -> dict[str, FieldInfo]:
     """Return every section and key by dotted name."""
-    return {join(prefix, name): info for prefix, s in sections(model).items() for name, info in s.model_fields.items()}
+    infos: dict[str, FieldInfo] = {}
+    for prefix, section in sections(model).items():
+        infos |= {join(prefix, name): info for name, info in section.model_fields.items()}
+    return infos
 
 
 def join(prefix: str, name: str) -> str:

@@ -63,7 +63,8 @@ class Picture:
             return cls(attention, make_patterns(attention.found, end - start), False, scores)
         n_words = max([end, *(entity.span.end for entity in gold.entities)])
         whole = make_patterns(gold, n_words)
-        return cls(attention, {name: pattern[start:end, start:end] for name, pattern in whole.items()}, True, scores)
+        inside = {name: pattern[start:end, start:end] for name, pattern in whole.items()}
+        return cls(attention, inside, True, scores)
 
 
 def page(pictures: Iterable[tuple[str, Picture]]) -> str:

@@ -132,8 +132,13 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 def _confusion(matches: Iterable[EntityMatch | RelationMatch]) -> Confusion:
-    counts = Counter(
-        (None if match.gold is None else match.gold.label, None if match.found is None else match.found.label)
-        for match in matches
-    )
-    return dict(sorted(counts.items(), key=lambda item: [(label is None, label or "") for label in item[0]]))
+    counts: Counter[tuple[str | None, str | None]] = Counter()
+    for match in matches:
+        gold = None if match.gold is None else match.gold.label
+        found = None if match.found is None else match.found.label
+        counts[gold, found] += 1
+
+    def rank(labels: tuple[str | None, str | None]) -> list[tuple[bool, str]]:
+        return [(label is None, label or "") for label in labels]
+
+    return {labels: counts[labels] for labels in sorted(counts, key=rank)}

@@ -94,13 +94,19 @@ class Tally:
         return self.gold.total() - self.gold["right"], self.found.total() - self.found["right"]
 
     def score(self) -> Score:
-        gold, found = self.gold.total(), self.found.total()
-        return Score(_ratio(self.right, found), _ratio(self.right, gold), _ratio(2 * self.right, gold + found), gold)
+        n_gold = self.gold.total()
+        n_found = self.found.total()
+        precision = _ratio(self.right, n_found)
+        recall = _ratio(self.right, n_gold)
+        f1 = _ratio(2 * self.right, n_gold + n_found)
+        return Score(precision, recall, f1, n_gold)
 
     def f1_without(self, kinds: Iterable[str]) -> float:
         """Return F1 if errors of these kinds were mended: the gold items found, the wrong items in their place gone."""
         chosen = set(kinds) - {"right"}
-        return self.f1_if(sum(self.gold[kind] for kind in chosen), sum(self.found[kind] for kind in chosen))
+        n_gold = sum(self.gold[kind] for kind in chosen)
+        n_found = sum(self.found[kind] for kind in chosen)
+        return self.f1_if(n_gold, n_found)
 
     def f1_without_errors_of(self, part: Tally) -> float:
         """Return F1 if all errors in a part of the items of this tally were mended."""

@@ -45,7 +45,9 @@ def make_settings(row: Row, corpus: TableCorpus, overrides: Sequence[str]) -> Se
     """
     first, *others = row.configs or (corpus.config,)
     # What a row sets is what the table is about: it stands over what is usual for a corpus.
-    changes = [*_changes(corpus.config), *(change for name in (first, *others) for change in _changes(name))]
+    changes = [*_changes(corpus.config)]
+    for name in (first, *others):
+        changes += _changes(name)
     file = config_file(first)
     wanted = _effective([*changes, *row.settings])
     given = {change.partition("=")[0]: change for change in _changes(first)}
