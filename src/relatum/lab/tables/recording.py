@@ -126,7 +126,8 @@ def _find_status(
     is_complete = len(runs) == len(planned.wanted)
     if folder in needs and not is_complete:
         return "needs", needs[folder]
-    n_unscored = sum(any(run.scores[key] is None for key in gold) for run in runs)
+    unscored = {run.name for run in runs for key in gold if run.scores[key] is None}
+    n_unscored = len(unscored)
     if n_unscored:
         return "partial", f"{n_unscored} of {len(runs)} models are not yet scored with the gold entities"
     if is_complete:
