@@ -3,16 +3,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from relatum.config import Config
-from relatum.encoders.base import EncoderInput, EncoderOutput
+from relatum.encoders.base import EncoderInput
 from relatum.encoders.cache import CachedEncoder
-from relatum.runtime.native.encoder import NativeEncoder
+from relatum.encoders.huggingface import CutSentence, HuggingFaceEncoder
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData
@@ -40,14 +40,14 @@ def test_encoder_reads_each_sentence_once(
     data, _ = start(config)
     stored, _ = make_model(data, config, CPU)
     assert stored.encoder is not None
-    encode = NativeEncoder.encode
+    cut = HuggingFaceEncoder.cut
     read: list[tuple[str, ...]] = []
 
-    def note(encoder: NativeEncoder, batch: EncoderInput) -> EncoderOutput:
+    def note(encoder: HuggingFaceEncoder, batch: EncoderInput) -> Iterator[CutSentence]:
         read.extend(map(tuple, batch.words))
-        return encode(encoder, batch)
+        return cut(encoder, batch)
 
-    monkeypatch.setattr(NativeEncoder, "encode", note)
+    monkeypatch.setattr(HuggingFaceEncoder, "cut", note)
     model = with_memory(stored, data.train)
     short = [example for example in data.train if sum(map(len, example.sentence.words)) <= 60]
     assert len(short) > 5

@@ -22,6 +22,7 @@ from relatum.kernels.encoder.cpu import is_available
 from relatum.kernels.linear import cpu as linear
 from relatum.runtime.native import encoder as module
 from relatum.runtime.native.encoder import NativeEncoder, accelerate, with_native_encoder
+from relatum.runtime.native.frozen_linear import PackedLinear, can_pack
 from relatum.types import Context
 
 from ...small_models import make_small_model
@@ -46,6 +47,8 @@ def load(folder: Path, want_maps: bool = True, **settings: Any) -> HuggingFaceEn
 
 
 def load_native(folder: Path, want_maps: bool = True, **settings: Any) -> NativeEncoder:
+    if not is_available():
+        pytest.skip("there is no compiled code here")
     encoder = accelerate(load(folder, want_maps, **settings))
     assert isinstance(encoder, NativeEncoder)
     return encoder
@@ -117,6 +120,7 @@ def test_encoder_with_other_weights_is_packed_anew(make_model: MakeModel) -> Non
     assert not torch.allclose(found, before, atol=1e-2)
 
 
+@needs_compiled_code
 def test_every_bert_is_replaced_and_nothing_else(make_model: MakeModel) -> None:
     bert, mpnet = load(make_model("bert"), n_layers=2), load(make_model("mpnet"), n_layers=2)
     assert accelerate(mpnet) is mpnet
@@ -130,6 +134,18 @@ def test_every_bert_is_replaced_and_nothing_else(make_model: MakeModel) -> None:
     assert cached.inner is inner, "its packed weights are kept"
 
 
+def test_bert_without_compiled_code_has_packed_weights(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = EncoderInput(SENTENCES)
+    wanted = load(make_model("bert"), n_layers=2).encode(batch)
+    monkeypatch.setattr(module, "is_available", lambda: False)
+    encoder = accelerate(load(make_model("bert"), n_layers=2))
+    assert isinstance(encoder, HuggingFaceEncoder)
+    assert not isinstance(encoder, NativeEncoder)
+    assert any(isinstance(part, PackedLinear) for part in encoder.backbone.modules()) == can_pack()
+    assert_close(encoder.encode(batch), wanted)
+
+
+@needs_compiled_code
 def test_stored_model_keeps_its_encoder() -> None:
     model = make_small_model("encoder.kind=huggingface")
     fast = with_native_encoder(model)
@@ -138,6 +154,7 @@ def test_stored_model_keeps_its_encoder() -> None:
     assert fast.network is model.network
 
 
+@needs_compiled_code
 @pytest.mark.parametrize(("unit", "half"), [(True, True), (False, True), (True, False)])
 def test_products_are_split_for_half_precision_on_a_cpu_with_a_matrix_unit(
     make_model: MakeModel, unit: bool, half: bool, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.kernels.backend import allows_compiled
 from relatum.kernels.encoder.cpu import PackedEncoder, PoolingOptions, PreparedFeatures, is_available
 from relatum.models.model import Model
-from relatum.runtime.native.split_linear import can_split, split_products
+from relatum.runtime.native.frozen_linear import PackedLinear, SplitLinear, can_pack, can_split, replace_linear
 from relatum.runtime.native.weights import pack_bert
 from relatum.runtime.packing import Packing
 from relatum.runtime.precision import has_half_precision
@@ -110,10 +110,13 @@ def accelerate(encoder: TextEncoder, half_precision: bool = False) -> TextEncode
     splits = half_precision and can_split()
 
     def replace_one(transformer: HuggingFaceEncoder) -> TextEncoder:
-        if isinstance(transformer.backbone, Bert):
-            return NativeEncoder(transformer, transformer.backbone, splits)
+        backbone = transformer.backbone
+        if isinstance(backbone, Bert) and is_available():
+            return NativeEncoder(transformer, backbone, splits)
         if splits:
-            split_products(transformer.backbone)
+            replace_linear(backbone, SplitLinear)
+        elif isinstance(backbone, Bert) and can_pack():  # no compiler: plain torch, but faster at single sentences
+            replace_linear(backbone, PackedLinear)
         return transformer
 
     return encoder.replace_transformers(replace_one)

@@ -11,13 +11,13 @@ from torch.nn.functional import linear
 
 from relatum.kernels.compile import can_load
 from relatum.kernels.linear import cpu
-from relatum.runtime.native.split_linear import SplitLinear, split_products
+from relatum.runtime.native.frozen_linear import PackedLinear, SplitLinear, can_pack, replace_linear
 
 # The products of a CPU with a matrix unit, in plain loops.
 EMULATED = replace(cpu.SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"), needs=frozenset())
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     if not can_load(EMULATED)[0]:
         pytest.skip(can_load(EMULATED)[1])
@@ -31,7 +31,8 @@ def plain() -> nn.Linear:
 
 
 @pytest.fixture
-def layer(plain: nn.Linear) -> SplitLinear:
+def layer(plain: nn.Linear, emulated: None) -> SplitLinear:
+    del emulated
     return SplitLinear(plain)
 
 
@@ -67,6 +68,7 @@ def test_layer_has_gradients_as_any_other(plain: nn.Linear, layer: SplitLinear) 
     assert values.grad is not None
 
 
+@pytest.mark.usefixtures("emulated")
 def test_all_linear_layers_of_a_network_are_split() -> None:
     torch.manual_seed(0)
     inner = nn.Sequential(nn.Linear(24, 32, bias=False), nn.LayerNorm(32))
@@ -74,10 +76,21 @@ def test_all_linear_layers_of_a_network_are_split() -> None:
     names, values = list(network.state_dict()), torch.randn(5, 24)
     with torch.no_grad():
         expected = network(values)
-        split_products(network)
+        replace_linear(network, SplitLinear)
         found = network(values)
     assert list(network.state_dict()) == names
     assert isinstance(inner[0], SplitLinear)
     assert isinstance(network[1], SplitLinear)
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
     assert not torch.equal(found, expected)
+
+
+@pytest.mark.skipif(not can_pack(), reason="torch has no such products here")
+@pytest.mark.parametrize("n_rows", [1, 7, 300])
+def test_packed_layer_is_a_linear_one(plain: nn.Linear, n_rows: int) -> None:
+    packed, values = PackedLinear(plain), torch.randn(n_rows, 24)
+    with torch.no_grad():
+        torch.testing.assert_close(packed(values), plain(values))
+        packed.load_state_dict({"weight": 2 * plain.weight, "bias": 2 * plain.bias})
+        torch.testing.assert_close(packed(values), linear(values, packed.weight, packed.bias))
+        assert packed.double()(values.double()).dtype == torch.float64
