@@ -57,6 +57,15 @@ def test_shipped_models_are_read_by_compiled_code_where_it_can_run(name: str) ->
         assert isinstance(Extractor.from_pretrained(name, device="cpu").runtime, TorchRuntime)
 
 
+def test_runtime_is_selected_again_when_the_model_is_moved() -> None:
+    extractor = Extractor.from_pretrained("news", device="cpu")
+    first = extractor.runtime
+    assert extractor.runtime is first
+    extractor.model.network.to("meta")
+    assert extractor.runtime is not first
+    assert isinstance(extractor.runtime, TorchRuntime)
+
+
 def test_drugs_finds_effects_and_what_caused_them() -> None:
     drugs = Extractor.from_pretrained("drugs", device="cpu")
     text = "A 61-year-old man developed acute hepatitis after two weeks of treatment with isoniazid."

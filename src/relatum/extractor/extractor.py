@@ -71,7 +71,7 @@ class Extractor:
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
-        self._selected: tuple[Model, Runtime] | None = None
+        self._selected: tuple[Model, torch.device, Runtime] | None = None
         self._unseen = find_unseen([model])
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
@@ -120,10 +120,11 @@ class Extractor:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime that reads with the model, selected when it is first used."""
-        if self._selected is None or self._selected[0] is not self.model:
-            self._selected = self.model, self._select()
-        return self._selected[1]
+        """The runtime that reads with the model; selected at first use, and again for another model or device."""
+        model, device = self.model, self.model.device
+        if self._selected is None or self._selected[0] is not model or self._selected[1] != device:
+            self._selected = model, device, self._select()
+        return self._selected[2]
 
     def _select(self) -> Runtime:
         return select(self.model)

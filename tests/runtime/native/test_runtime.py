@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from relatum.encoders.base import EncoderInput
+from relatum.errors import RelatumError
 from relatum.kernels.backend import use_backend
 from relatum.kernels.network.cpu import is_available
 from relatum.models.model import Model
@@ -169,7 +170,7 @@ def test_ensemble_gives_the_mean_of_probabilities_and_has_no_layers() -> None:
     found = EnsembleRuntime(models).read(BATCH)
     first, second = (TorchRuntime(model).read(BATCH).entity_logits[0].softmax(-1) for model in models)
     torch.testing.assert_close(found.entity_logits[0].softmax(-1), (first + second) / 2, rtol=0, atol=1e-5)
-    with pytest.raises(Exception, match="an ensemble has no layers"):
+    with pytest.raises(RelatumError, match="an ensemble has no layers"):
         EnsembleRuntime(models).read(BATCH, keep_layers=True)
 
 

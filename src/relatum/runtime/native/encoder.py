@@ -45,8 +45,8 @@ class NativeEncoder(HuggingFaceEncoder):
         """Prepare the features of a batch for one call of compiled code; None if compiled code cannot run."""
         if not any(batch.words) or not self._can_pack():
             return None
-        # A frozen encoder changes as a whole or not at all. To look at every weight of it, each time, would take a
-        # fiftieth of the time of a sentence.
+        # A frozen encoder changes as a whole or not at all, so one of its norms stands for all weights: to look at a
+        # hundred weights before every sentence would take longer than all else here.
         packed = self._packing.find(self._bert.norm, lambda: PackedEncoder(pack_bert(self._bert), self._splits))
         pieces, starts = [], []
         for sentence in self.cut(batch):

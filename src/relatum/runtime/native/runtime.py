@@ -66,7 +66,10 @@ class NativeRuntime:
             return f"the model is on the device {str(model.device)!r}"
         if model.encoder is None or not model.encoder.n_attention_maps or not model.reads_attention_maps:
             return "the table reads no attention maps"
-        return self._pack()[1] if is_available() else can_load(SOURCE)[1]
+        can, reason = can_load(SOURCE)
+        if not is_available():
+            return "the code could not be compiled, as a warning says" if can else reason
+        return self._pack()[1]
 
     def _pack(self) -> tuple[PackedNetwork | None, str | None]:
         """Return the packed network; or None, and why there is none."""
