@@ -1,0 +1,96 @@
+"""Jobs from beginning to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from relatum.errors import RelatumError
+from relatum.extractor.device import choose_device
+from relatum.scale.inputs import find_source
+from relatum.scale.job import Job, JobReport, JobSettings
+from relatum.scale.local import LocalEngine, count_cores
+from relatum.scale.progress import JobProgress
+from relatum.scale.storage import Storage
+from relatum.scale.worker import WorkerPlan
+
+Engine = Literal["local", "ray"]
+
+WORKERS_PER_GPU = 8
+"""Processes that feed a GPU by default, where there are as many cores."""
+
+
+def extract_job(
+    input: str,
+    out: str,
+    settings: JobSettings | None = None,
+    *,
+    engine: Engine = "local",
+    workers: int | None = None,
+    threads: int | None = None,
+    address: str | None = None,
+    on_progress: Callable[[JobProgress], None] | None = None,
+) -> JobReport:
+    """Extract from all documents of a source into a folder of shards; called again, go on where the job stopped.
+
+    `input` is a file, a folder, a pattern or a URL with Parquet, JSONL, CSV or text files; `out` a folder or a URL.
+    `workers` processes share the cores: by default one per core, or several per GPU. `threads` is the number of threads
+    of each worker. The results depend on neither. `address` is that of a Ray cluster; without it Ray starts on this
+    machine.
+    """
+    settings = settings or JobSettings()
+    device = choose_device(settings.device)
+    source = find_source(str(input))
+    storage = Storage(str(out))
+    with _locked(storage):
+        job = Job.open(storage, source, settings)
+        plan = WorkerPlan(settings, source.format, job.kept_types, str(out), device.type)
+        done = _choose_engine(engine, workers, threads, address, device.type).run(job, plan, on_progress or _ignore)
+        return job.finish() if done else job.report_stopped()
+
+
+def _choose_engine(engine: Engine, workers: int | None, threads: int | None, address: str | None, device: str) -> Any:
+    if engine == "ray":
+        from relatum.scale.ray import RayEngine
+
+        return RayEngine(workers, threads or 1, device == "cuda", address)
+    if address is not None:
+        raise RelatumError("--address is for --engine ray; leave it out, or add --engine ray")
+    cores = count_cores()
+    gpus = _count_gpus() if device == "cuda" else 0
+    n_workers = workers or (max(gpus, min(cores, gpus * WORKERS_PER_GPU)) if gpus else cores)
+    return LocalEngine(n_workers, threads or max(1, cores // n_workers), gpus)
+
+
+def _ignore(progress: JobProgress) -> None:
+    del progress
+
+
+def _count_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+@contextmanager
+def _locked(storage: Storage) -> Iterator[None]:
+    """Refuse a second process that works on the same folder; the lock ends with the process, however it ends."""
+    if not storage.is_local:
+        yield
+        return
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    folder = storage.path / "_job"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RelatumError(
+                f"{storage.url}: another process is working on this job; wait for it, or stop it"
+            ) from None
+        yield
