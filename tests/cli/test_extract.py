@@ -253,7 +253,7 @@ def test_extract_holds_no_more_than_the_extractor_asks_for(tmp_path: Path, monke
     monkeypatch.setattr("relatum.data.json_files.json_lines", counted)
     monkeypatch.setattr(sys.modules["relatum.extractor.extractor"], "Extractor", Watching)
     monkeypatch.setattr(sys, "stdout", out)
-    extract(input=path)
+    extract(input=str(path))
     assert n_read == 50
 
 
@@ -356,7 +356,7 @@ def test_extract_shows_tables_on_a_terminal(monkeypatch: pytest.MonkeyPatch, fol
     assert re.search(r"Mara +Peop +0\.90 +0 +4", shown)
     assert re.search(r"Mara +Knows +Oldhaven +0\.60", shown)
     screen.truncate(0)
-    extract(input=folder)
+    extract(input=str(folder))
     shown = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
     assert shown.index("b-10") < shown.index("no entities", shown.index("b-10")) < shown.index("deep/a")
     assert "Oldhaven\nand Tarn" in shown

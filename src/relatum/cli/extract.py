@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from relatum.cli import job
 from relatum.cli.options import BatchSize, MaxCells, Others, Precision, Splitting, read_splitting
 from relatum.cli.progress import count_sentences
 from relatum.cli.sources import find_source
@@ -28,11 +29,12 @@ def extract(
     ] = "news",
     others: Others = None,
     input: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="PATH",
             help='A file with one text, a .jsonl file with "text" (and optionally "id") on each line, or a folder of '
-            ".txt files.",
+            ".txt files. For jobs also .parquet, .csv, .tsv, compressed files, folders, patterns and URLs such as "
+            "s3://….",
         ),
     ] = None,
     format: Annotated[
@@ -42,7 +44,12 @@ def extract(
             "and jsonl for several."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="The file to write; for brat, a new folder.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH", help="The file to write; for brat, a new folder; for a job, a new folder, also as a URL."
+        ),
+    ] = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="The device for the model.")] = "auto",
     precision: Precision = "fp32",
     batch_size: BatchSize = None,
@@ -55,6 +62,16 @@ def extract(
     on_error: Annotated[
         Literal["fail", "skip"], typer.Option(help="Bad texts: write nothing, or skip and count them.")
     ] = "fail",
+    engine: job.Engine = None,
+    workers: job.Workers = None,
+    threads: job.Threads = None,
+    address: job.Address = None,
+    text_column: job.TextColumn = None,
+    id_column: job.IdColumn = None,
+    keep: job.Keep = None,
+    without_text: job.WithoutText = False,
+    shard_documents: job.ShardDocuments = None,
+    max_characters: job.MaxCharacters = None,
 ) -> None:
     """Extract entities and the relations between them from a text, a file, or a folder of files.
 
@@ -62,15 +79,49 @@ def extract(
     [{"head", "tail", "label", "score"}]}. Offsets count characters of the text; ends are exclusive. head and tail are
     ids of entities. If there may be several texts, each also has an "id": from its line, or its path in the folder
     without .txt.
+
+    If --out names a folder, the extraction is a job: worker processes write shards of results into the folder, as
+    Parquet or JSONL. The same command goes on with a job that was stopped. A text that cannot be read becomes a row
+    with an error.
     """
     from relatum.cli.console import say, warn_about
     from relatum.data.problems import SKIP_CURE, Problems
     from relatum.errors import RelatumError
 
     rules = read_splitting(splitting)
-    source = find_source(text, input)
-    chosen = format or default_format(source, out)
-    if chosen == "brat" and out is None:
+    options = job.JobOptions(
+        engine,
+        workers,
+        threads,
+        address,
+        text_column,
+        id_column,
+        keep,
+        without_text,
+        shard_documents,
+        max_characters,
+    )
+    if text is None and job.is_job(input, out, format):
+        assert input is not None
+        settings = options.to_settings(
+            format="jsonl" if format == "jsonl" else "parquet",
+            models=(model, *(others or ())),
+            device=device,
+            precision=precision,
+            batch_size=batch_size,
+            max_cells=max_cells,
+            splitting=tuple(rules.items()),
+            threshold=threshold,
+        )
+        job.run_job(input, out, options, settings)
+        return
+    job.refuse_without_job(input, options)
+    if format == "parquet":
+        raise typer.BadParameter("parquet is written by jobs, which read --input; name a file or folder with it")
+    source = find_source(text, None if input is None else Path(input))
+    file = None if out is None else Path(out)
+    chosen = format or default_format(source, file)
+    if chosen == "brat" and file is None:
         raise typer.BadParameter("brat is a folder of files; name a new one with --out")
 
     # Everything is read once before the model is, so that bad input is known before anything is done or written.
@@ -95,7 +146,7 @@ def extract(
             problems.raise_if_any(SKIP_CURE)  # the input changed while it was read
 
     with count_sentences(source.where) as on_progress:
-        write_extractions(found(on_progress), chosen, out, source)
+        write_extractions(found(on_progress), chosen, file, source)
     warn_about(problems)
     if out is not None:
         say(f"wrote {out}")

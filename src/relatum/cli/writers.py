@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from relatum.extractor.result import Extraction
     from relatum.types import Document
 
-OutputFormat = Literal["json", "jsonl", "table", "brat", "html"]
+OutputFormat = Literal["json", "jsonl", "table", "brat", "html", "parquet"]
 
 _SUFFIXES: dict[str, OutputFormat] = {".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
 _SHOWN_TEXT = 2000
