@@ -11,7 +11,7 @@ import typer
 from relatum.cli import job
 from relatum.cli.options import BatchSize, MaxCells, Others, Precision, Splitting, read_splitting
 from relatum.cli.progress import count_sentences
-from relatum.cli.sources import find_source
+from relatum.cli.sources import TextSource, find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
 
 if TYPE_CHECKING:
@@ -84,10 +84,6 @@ def extract(
     Parquet or JSONL. The same command goes on with a job that was stopped. A text that cannot be read becomes a row
     with an error.
     """
-    from relatum.cli.console import say, warn_about
-    from relatum.data.problems import SKIP_CURE, Problems
-    from relatum.errors import RelatumError
-
     rules = read_splitting(splitting)
     options = job.JobOptions(
         engine,
@@ -118,10 +114,32 @@ def extract(
     job.refuse_without_job(input, options)
     if format == "parquet":
         raise typer.BadParameter("parquet is written by jobs, which read --input; name a file or folder with it")
+
+    def load() -> Extractor:
+        from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for
+
+        names = [model, *others] if others else model
+        return Extractor.from_pretrained(names, device, precision, batch_size, max_cells, **rules)
+
     source = find_source(text, None if input is None else Path(input))
-    file = None if out is None else Path(out)
-    chosen = format or default_format(source, file)
-    if chosen == "brat" and file is None:
+    _extract_here(source, None if out is None else Path(out), format, load, threshold, on_error)
+
+
+def _extract_here(
+    source: TextSource,
+    out: Path | None,
+    format: OutputFormat | None,
+    load: Callable[[], Extractor],
+    threshold: float | None,
+    on_error: Literal["fail", "skip"],
+) -> None:
+    """Extract in this process, and write one file or print."""
+    from relatum.cli.console import say, warn_about
+    from relatum.data.problems import SKIP_CURE, Problems
+    from relatum.errors import RelatumError
+
+    chosen = format or default_format(source, out)
+    if chosen == "brat" and out is None:
         raise typer.BadParameter("brat is a folder of files; name a new one with --out")
 
     # Everything is read once before the model is, so that bad input is known before anything is done or written.
@@ -132,13 +150,8 @@ def extract(
     if not count:
         problems.raise_if_any("There is nothing else to read; fix these.")
         raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
-
-    from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for
-
     problems = Problems()
-    extractor = Extractor.from_pretrained(
-        [model, *others] if others else model, device, precision, batch_size, max_cells, **rules
-    )
+    extractor = load()
 
     def found(on_progress: Callable[[int, int], None]) -> Iterator[Extraction]:
         yield from _run(extractor, source.read(problems), threshold, on_progress)
@@ -146,7 +159,7 @@ def extract(
             problems.raise_if_any(SKIP_CURE)  # the input changed while it was read
 
     with count_sentences(source.where) as on_progress:
-        write_extractions(found(on_progress), chosen, file, source)
+        write_extractions(found(on_progress), chosen, out, source)
     warn_about(problems)
     if out is not None:
         say(f"wrote {out}")

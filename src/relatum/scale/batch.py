@@ -61,10 +61,11 @@ def extract_batch(
     """
     if threshold is not None:
         check_threshold(threshold)
-    extractor = model if isinstance(model, Extractor) else load_once(model if isinstance(model, str) else tuple(model))
-    texts = _column(batch, text_column)
-    found = extract_texts(extractor, texts, threshold, max_characters)
-    result: Batch = _with_columns(batch, dict(zip(FOUND, zip(*found, strict=True), strict=True)) if found else {})
+    name = tuple(model) if isinstance(model, Sequence) and not isinstance(model, str) else model
+    extractor = name if isinstance(name, Extractor) else load_once(name)
+    found = extract_texts(extractor, _column(batch, text_column), threshold, max_characters)
+    columns = zip(*found, strict=True) if found else ((), (), ())
+    result: Batch = _with_columns(batch, dict(zip(FOUND, columns, strict=True)))
     return result
 
 
