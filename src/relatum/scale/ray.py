@@ -24,7 +24,8 @@ from relatum.training.stopping import Stopping
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_WORKERS_PER_GPU = 8
+_WORKERS_PER_GPU = 4
+"""Actors that take turns on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
