@@ -113,6 +113,7 @@ OPTIONAL = [
     "encoder.lora_modules",
     "words.path",
     "table.width",
+    "training.start",
     "training.encoder_learning_rate",
     "training.encoder_warmup_steps",
     "training.part_cells",

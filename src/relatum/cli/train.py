@@ -63,6 +63,14 @@ def train(
         str | None,
         typer.Option(metavar="FILE:K", help="Take the parts from the K-th fold of a file or folder of lists, from 1."),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Start from a trained model, by name or folder: its encoder, its sizes, and every weight that fits. "
+            "Helps most with few sentences.",
+        ),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Make N runs, with the seed and those after it."),
@@ -115,7 +123,7 @@ def train(
     from relatum.training import train as training
 
     if resume is not None:
-        given = (data, out, config, from_, seed, fold, runs, folds, no_test or None, overlaps, crossing)
+        given = (data, out, config, from_, seed, fold, start, runs, folds, no_test or None, overlaps, crossing)
         if any(value is not None for value in given):
             raise typer.BadParameter(_RESUMED)
         _resume(resume, device, jobs, read_splitting(override, _RESUMED))
@@ -124,7 +132,12 @@ def train(
         raise typer.BadParameter("give DATA, or --resume RUN")
     if fold is not None and folds is not None:
         raise typer.BadParameter("--fold takes one fold and --folds all of them; give one of the two")
-    named = {"training.seed": seed, "data.overlaps": overlaps, "data.crossing": crossing}
+    named = {
+        "training.seed": seed,
+        "training.start": start,
+        "data.overlaps": overlaps,
+        "data.crossing": crossing,
+    }
     options: _Options = {
         "overrides": [*(override or []), *(f"{key}={value}" for key, value in named.items() if value is not None)],
         "format": from_,

@@ -7,6 +7,7 @@ from relatum.config.keys import Key, list_keys
 from relatum.config.loading import (
     OwnFunctionError,
     change_section,
+    find_given,
     load_config,
     load_record,
     trace_config,
@@ -51,6 +52,7 @@ __all__ = [
     "WordsConfig",
     "change_section",
     "dump_config",
+    "find_given",
     "list_keys",
     "load_config",
     "load_record",

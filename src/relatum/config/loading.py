@@ -58,6 +58,11 @@ def trace_config(path: Path | None = None, overrides: Sequence[str] = ()) -> tup
     return load(Config, path, overrides)
 
 
+def find_given(path: Path | None, overrides: Sequence[str]) -> dict[str, Setting]:
+    """Return the settings that a file and overrides give, by dotted name, whether they can be used or not."""
+    return _read(Config, path, overrides)[1]
+
+
 class OwnFunctionError(ConfigError):
     """A record names a function that the user did not name."""
 

@@ -328,6 +328,11 @@ class TrainingConfig(Section):
         description="The values of keys that you do not set: their defaults, or values that relatum train chooses for "
         "your data and machine, as it does without --config. Such keys are steps, batches and the width of the table.",
     )
+    start: str | None = Field(
+        default=None,
+        description="A trained model to start from: its name, or its folder. Every weight that fits is taken over. The "
+        "encoder and the sizes are those of the model, unless you set them.",
+    )
     steps: Positive = Field(default=20_000, description="The number of updates.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")
     max_cells: Cells = Field(

@@ -74,6 +74,20 @@ def save_adapters(model: nn.Module, folder: Path, dtype: torch.dtype) -> None:
     settings["default"].save_pretrained(str(folder))
 
 
+def load_adapters(model: nn.Module, folder: Path) -> None:
+    """Copy adapters that were saved into the adapters of a model, which must have the same shapes."""
+    read_changes(folder)  # it says what is wrong with the files
+    weights = dict(model.named_parameters())
+    for name, value in load_file(folder / WEIGHTS).items():
+        own = weights.get(name.removeprefix(_PREFIX).removesuffix(".weight") + ".default.weight")
+        if own is None or own.shape != value.shape:
+            raise ConfigError(
+                f"{folder}: the adapters do not fit this encoder ({name}); leave encoder.name, encoder.lora_rank and "
+                "encoder.lora_modules to the model that a run starts from"
+            )
+        own.data.copy_(value)
+
+
 @dataclass(frozen=True, slots=True)
 class WeightChange:
     """A change of a weight: the product of two thin matrices, times a scale."""

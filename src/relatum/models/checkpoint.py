@@ -99,7 +99,7 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
     encoder = None
     if record.encoder is not None:
         want_maps = config.table.attention_maps and config.table.kind != "none"
-        encoders = zip((record.encoder, *record.beside), _inside_names(config), strict=True)
+        encoders = zip((record.encoder, *record.beside), inside_names(config), strict=True)
         folders = [_find_encoder(entry, manifest, inside) for entry, inside in encoders]
         adapters = _listed_folder(manifest, ADAPTERS) if config.encoder.tuning == "lora" else None
         encoder = load_encoder(config.encoder, want_maps, folders, adapters)
@@ -216,7 +216,7 @@ def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[st
         return {}
     inside = config.store == "inside"
     records = []
-    targets = _inside_names(model.config)[1:]
+    targets = inside_names(model.config)[1:]
     for member, name, target in zip(encoder.members[1:], config.beside, targets, strict=True):
         if inside:
             known |= _copy_encoder(member.folder, folder, before, target)
@@ -224,7 +224,7 @@ def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[st
     return {"beside": records}
 
 
-def _inside_names(config: Config) -> list[str]:
+def inside_names(config: Config) -> list[str]:
     """Return the names of the folders of encoders stored inside: the first encoder's, then those of the others."""
     return [ENCODER, *(f"{ENCODER}-{number}" for number in range(2, len(config.encoder.beside) + 2))]
 

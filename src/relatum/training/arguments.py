@@ -59,7 +59,13 @@ class TrainArguments:
 
     def load_config(self) -> Config:
         """Load the settings as they were given."""
-        return load_config(self.config, self.overrides)
+        return load_config(self.config, self._with_start())
+
+    def _with_start(self) -> list[str]:
+        """Return the overrides, after the settings of the model that the run starts from."""
+        from relatum.training.warm_start import start_overrides
+
+        return [*start_overrides(self.config, self.overrides), *self.overrides]
 
     def fold_choice(self) -> FoldChoice | None:
         return None if self.fold is None else FoldChoice.parse(self.fold)
@@ -71,7 +77,7 @@ class TrainArguments:
         """Load the settings; settings that are left open are filled in for the data and machine, and said."""
         lengths = [len(example.sentence) for example in data.train]
         machine = find_machine(choose_device(self.device))
-        config, settings = fill_defaults(self.config, self.overrides, lengths, machine)
+        config, settings = fill_defaults(self.config, self._with_start(), lengths, machine)
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)
             say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")
@@ -94,7 +100,7 @@ class TrainArguments:
 def list_overrides(overrides: Overrides) -> list[str]:
     """Return overrides as `--set` takes them."""
     if isinstance(overrides, Mapping):
-        return [f"{key}={_write(value)}" for key, value in overrides.items()]
+        return [write_override(key, value) for key, value in overrides.items()]
     return list(overrides)
 
 
@@ -104,10 +110,11 @@ def config_overrides(config: Config) -> list[str]:
     `training.sizes` is always among them: a whole config leaves nothing open, unless it says so.
     """
     keys = [key for key in list_keys(config) if key.name == "training.sizes" or key.value != key.default]
-    return [f"{key.name}={_write(key.value)}" for key in keys]
+    return [write_override(key.name, key.value) for key in keys]
 
 
-def _write(value: object) -> str:
+def write_override(key: str, value: object) -> str:
+    """Return a setting as `--set` takes it."""
     if value is None:
-        return "unset"
-    return to_toml(str(value) if isinstance(value, Path) else value)
+        return f"{key}=unset"
+    return f"{key}={to_toml(str(value) if isinstance(value, Path) else value)}"

@@ -124,7 +124,7 @@ def _train(
         since = " or was scored without the annotations that are left out" if data.leaves_out else ""
         raise RelatumError(f"{record.data}: the data has changed{since} since {run} was started; start a new run")
     trackers = make_trackers(record, run) if processes.main else []
-    prepared = _Run(data, record, folder, processes, Monitors(monitor, *trackers))
+    prepared = _Run(data, record, folder, processes, Monitors(monitor, *trackers), resume)
     with folder.locked(monitor.say) if processes.main else nullcontext():  # settings that cannot be used make no folder
         if not resume and processes.main:
             folder.create(record)
@@ -149,13 +149,15 @@ class _Run:
         folder: RunFolder,
         processes: Processes,
         monitor: Monitors,
+        resume: bool,
     ) -> None:
         self._data, self._record, self._folder = data, record, folder
         self._config: Config = record.config
         self._processes, self._monitor = processes, monitor
         self._device = device = processes.device
         set_up_device(device)
-        self._stored, remarks = make_model(data, self._config, device)
+        has_weights = resume and bool(list_checkpoints(folder.checkpoints))
+        self._stored, remarks = make_model(data, self._config, device, has_weights)
         training = self._config.training
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
         for remark in (*data.remarks, *shorten(advise(data.parts, self._config)), *remarks, *cut):

@@ -19,6 +19,7 @@ from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData
 from relatum.training.optimisation import Group, encoder_groups
+from relatum.training.warm_start import absolute_start, take_over
 
 
 def set_up_device(device: torch.device) -> None:
@@ -42,7 +43,8 @@ def with_absolute_paths(config: Config) -> Config:
         encoder = encoder.model_copy(update={"cache_path": str(expand_user(encoder.cache_path).absolute())})
     if words.path is not None:
         words = words.model_copy(update={"path": str(expand_user(words.path).absolute())})
-    return config.model_copy(update={"encoder": encoder, "words": words})
+    training = config.training.model_copy(update={"start": absolute_start(config.training.start)})
+    return config.model_copy(update={"encoder": encoder, "words": words, "training": training})
 
 
 def _absolute(encoder: str) -> str:
@@ -51,8 +53,13 @@ def _absolute(encoder: str) -> str:
     return encoder if folder is None else str(folder.absolute())
 
 
-def make_model(data: TrainingData, config: Config, device: torch.device) -> tuple[Model, list[str]]:
-    """Make a model with fresh weights, drawn by the seed; return the model and remarks on it."""
+def make_model(
+    data: TrainingData, config: Config, device: torch.device, has_weights: bool = False
+) -> tuple[Model, list[str]]:
+    """Make a model with fresh weights, drawn by the seed, or those of `training.start`; return it and remarks on it.
+
+    A run that is resumed has its weights in a checkpoint, and does not need the model that it was started from.
+    """
     remarks: list[str] = []
     wants_maps = config.table.attention_maps and config.table.kind != "none"
     vectors = _read_vectors(config.words.path)
@@ -69,6 +76,8 @@ def make_model(data: TrainingData, config: Config, device: torch.device) -> tupl
     random.seed(config.training.seed)
     torch.manual_seed(config.training.seed)
     model = build_model(config, data.schema, encoder, vectors, characters)
+    if config.training.start is not None and not has_weights:
+        remarks.append(take_over(model, config.training.start))
     if model.words is not None:
         unknown, total = model.words.unknown_share(example.sentence.words for example in data.train)
         remarks.append(f"{unknown:,} of {total:,} training words ({unknown / total:.1%}) have no vector")

@@ -1,0 +1,95 @@
+"""Make sentences of Re-DocRED as training data: Wikipedia, with relations of Wikidata by readable names.
+
+    RELATUM_DATA=… python scripts/wiki_data.py OUT
+
+OUT gets train.json, dev.json and test.json. Documents of Re-DocRED's dev part, and four fifths of its test part, are
+train and dev; the rest is test. A relation is in a sentence if both entities have a mention in it and the evidence
+names the sentence or is empty; it holds between the two mentions that are nearest to each other. The paper's tagging
+has one relation per pair: of several, the one that is most frequent in all documents is kept. Relations with fewer than
+30 pairs are left out, and so are mentions that lie inside others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+Span = tuple[int, int, str]
+LEAST = 30
+MOST_WORDS = 90
+
+
+def main(out: Path) -> None:
+    data = Path(os.environ["RELATUM_DATA"]) / "redocred"
+    names = json.loads((data / "relation-names.json").read_text(encoding="utf-8"))
+    dev, test = (json.loads((data / f"{part}_revised.json").read_text(encoding="utf-8")) for part in ("dev", "test"))
+    counts = Counter(label["r"] for document in (*dev, *test) for label in document["labels"])
+    n_held_out = len(test) // 5
+    documents = {"test": test[:n_held_out], "train": [*dev, *test[n_held_out:]]}
+    random.Random(0).shuffle(documents["train"])
+    documents["dev"], documents["train"] = documents["train"][:80], documents["train"][80:]
+    parts = {part: [r for document in documents[part] for r in _sentences(document, counts)] for part in documents}
+    found = Counter(relation[4] for record in parts["train"] for relation in record["relations"])
+    kept = {label for label, count in found.items() if count >= LEAST}
+    out.mkdir(parents=True)
+    for part, records in parts.items():
+        for record in records:
+            relations = [relation for relation in record["relations"] if relation[4] in kept]
+            record["relations"] = [[*relation[:4], _readable(names[relation[4]])] for relation in relations]
+        (out / f"{part}.json").write_text(json.dumps(records, ensure_ascii=False) + "\n", encoding="utf-8")
+        n_relations = sum(len(record["relations"]) for record in records)
+        print(f"{part}: {len(records):,} sentences, {n_relations:,} relations")
+    print(f"{len(kept)} types of relations")
+
+
+def _readable(name: str) -> str:
+    return name.replace(" ", "_")
+
+
+def _sentences(document: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[Record]:
+    for number, tokens in enumerate(document["sents"]):
+        if len(tokens) <= MOST_WORDS:
+            mentions = [_mentions(vertex, number) for vertex in document["vertexSet"]]
+            spans = _without_inner([span for group in mentions for span in group])
+            groups = [[span for span in group if span in spans] for group in mentions]
+            relations = _relations(document["labels"], groups, number, counts)
+            yield {"tokens": tokens, "entities": sorted(map(list, spans)), "relations": relations}
+
+
+def _mentions(vertex: list[Mapping[str, Any]], sentence: int) -> list[Span]:
+    here = [mention for mention in vertex if mention["sent_id"] == sentence]
+    return [(mention["pos"][0], mention["pos"][1], mention["type"]) for mention in here]
+
+
+def _without_inner(spans: list[Span]) -> set[Span]:
+    """Keep the longest of spans that share words."""
+    kept: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span[0] - span[1], span)):
+        if all(span[1] <= other[0] or other[1] <= span[0] for other in kept):
+            kept.append(span)
+    return set(kept)
+
+
+def _relations(
+    labels: list[Mapping[str, Any]], groups: list[list[Span]], sentence: int, counts: Mapping[str, int]
+) -> list[list[Any]]:
+    best: dict[tuple[Span, Span], str] = {}
+    for label in labels:
+        heads, tails = groups[label["h"]], groups[label["t"]]
+        if not heads or not tails or (label["evidence"] and sentence not in label["evidence"]):
+            continue
+        pair = min(((head, tail) for head in heads for tail in tails), key=lambda pair: abs(pair[0][0] - pair[1][0]))
+        if pair not in best or counts[label["r"]] > counts[best[pair]]:
+            best[pair] = label["r"]
+    return [[*head[:2], *tail[:2], label] for (head, tail), label in best.items()]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,130 @@
+"""Starting a run from a trained model: its sizes and encoder, and every weight that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from relatum.config import Config, find_given, list_keys, without_idle
+from relatum.encoders.adapters import load_adapters
+from relatum.errors import ConfigError
+from relatum.extractor.finding import find_model, shipped_models
+from relatum.models.checkpoint import ADAPTERS, inside_names, load_model
+from relatum.models.model import Model
+from relatum.models.record import ModelRecord
+from relatum.models.vocabulary import FIRST
+from relatum.training.arguments import write_override
+
+_SECTIONS = ("tagging", "encoder", "characters", "model", "table", "sequence")
+"""The sections of settings by which weights get their shapes and their meaning."""
+_OWN = ("encoder.cache", "encoder.cache_path", "encoder.cache_limit_mib", "encoder.store", "model.dropout")
+"""Settings in these sections that a run may choose for itself."""
+
+
+def start_overrides(path: Path | None, overrides: Sequence[str]) -> list[str]:
+    """Return the settings of the model that a run starts from, as `--set` takes them, except settings that are given.
+
+    There are none if `training.start` is not set.
+    """
+    given = find_given(path, overrides)
+    start = given["training.start"].value if "training.start" in given else None
+    if not isinstance(start, str):
+        return []
+    settings = _read_settings(find_model(start))
+    names = {key.name for key in list_keys(settings)} - set(_OWN)
+    wanted = {name for name in names if name.partition(".")[0] in _SECTIONS} - set(given)
+    taken = [write_override(key.name, key.value) for key in list_keys(settings) if key.name in wanted]
+    return without_idle(path, overrides, taken)
+
+
+def _read_settings(path: Path) -> Config:
+    """Read the settings of a model; an encoder that is stored inside is named by its folder."""
+    record = ModelRecord.read(path / "config.json")
+    config = record.config
+    if record.encoder is None or not record.encoder.inside:
+        return config
+    name, *beside = (str((path / folder).absolute()) for folder in inside_names(config))
+    encoder = config.encoder.model_copy(update={"name": name, "beside": tuple(beside)})
+    return config.model_copy(update={"encoder": encoder})
+
+
+def absolute_start(name: str | None) -> str | None:
+    """Return the name of a model that comes with relatum, or the absolute path of a model's folder."""
+    return name if name is None or name in shipped_models() else str(Path(name).absolute())
+
+
+def take_over(model: Model, name: str) -> str:
+    """Copy every weight that fits from a trained model into a new one; return a remark about it.
+
+    Weights of characters and of tags are copied by the names of the characters and tags, so that labels which both
+    models have are known from the start.
+    """
+    path = find_model(name)
+    start = load_model(path, "cpu")
+    _take_adapters(model, start, path)
+    before = start.network.state_dict()
+    weights = model.network.state_dict()
+    n_taken = n_all = 0
+    for key, weight in weights.items():
+        rows = _matching_rows(key, model, start)
+        taken = _copy(before.get(key), weight, rows)
+        n_taken += taken
+        n_all += weight.numel()
+    if not n_taken:
+        raise ConfigError(f"training.start: no weight of {name} fits this network; leave the sizes to the model")
+    known = sorted(_labels(model) & _labels(start))
+    labels = f"; it knows the labels {', '.join(known)}" if known else ""
+    return f"the run starts from {name}: {n_taken / n_all:.1%} of {n_all:,} weights are taken over{labels}"
+
+
+def _labels(model: Model) -> set[str]:
+    return {*model.schema.entity_types, *model.schema.relation_names}
+
+
+def _take_adapters(model: Model, start: Model, path: Path) -> None:
+    """Copy the adapters of an encoder; refuse settings that would lose them."""
+    if start.config.encoder.tuning != "lora":
+        return
+    encoder = model.encoder
+    if model.config.encoder.tuning != "lora" or encoder is None or encoder.module is None:
+        raise ConfigError(
+            "training.start: the encoder of this model was tuned by adapters, which are lost with encoder.tuning = "
+            f'"{model.config.encoder.tuning}"; leave encoder.tuning to the model'
+        )
+    load_adapters(encoder.module, path / ADAPTERS)
+
+
+def _matching_rows(key: str, model: Model, start: Model) -> list[tuple[int, int]] | None:
+    """Return pairs of rows with the same meaning, ours and theirs; None if rows have no names."""
+    if key.startswith("entity_scorer."):
+        return _by_name(model.tagging.words.names, start.tagging.words.names)
+    if key.startswith("relation_scorer."):
+        return _by_name(model.tagging.cells.names, start.tagging.cells.names)
+    if key == "embedder.characters.embedding.weight" and model.characters and start.characters:
+        pairs = _by_name(model.characters.entries, start.characters.entries)
+        special = [(row, row) for row in range(FIRST)]
+        return special + [(ours + FIRST, theirs + FIRST) for ours, theirs in pairs]
+    return None
+
+
+def _by_name(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
+    places = {name: place for place, name in enumerate(theirs)}
+    return [(place, places[name]) for place, name in enumerate(ours) if name in places]
+
+
+@torch.no_grad()
+def _copy(theirs: Tensor | None, ours: Tensor, rows: Collection[tuple[int, int]] | None) -> int:
+    """Copy a weight, or some of its rows, if the shapes allow it; return how many numbers were copied."""
+    if theirs is None or theirs.shape[1:] != ours.shape[1:]:
+        return 0
+    if rows is None:
+        if theirs.shape != ours.shape:
+            return 0
+        ours.copy_(theirs)
+        return ours.numel()
+    for place, source in rows:
+        ours[place] = theirs[source]
+    return len(rows) * ours[0].numel()
