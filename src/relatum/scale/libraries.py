@@ -16,3 +16,8 @@ def need_library(module: str, extra: str) -> Any:
         raise RelatumError(
             f"{module} cannot be imported ({error}); install it: pip install 'relatum[{extra}]'"
         ) from None
+
+
+def describe_error(error: Exception) -> str:
+    """Return the reason that an error of a library gives; errors of the system are known without their name."""
+    return str(error) if isinstance(error, OSError) and str(error) else f"{type(error).__name__}: {error}"
