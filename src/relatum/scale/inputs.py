@@ -15,7 +15,7 @@ from itertools import islice
 from typing import IO, Any, NamedTuple, Protocol
 
 from relatum.errors import RelatumError
-from relatum.scale.libraries import describe_error, need_library
+from relatum.scale.libraries import describe_error, missing_store, need_library
 
 MAX_LINE = 2**26
 """The longest line in bytes that is kept; a longer line becomes an error row."""
@@ -163,9 +163,7 @@ def find_source(url: str) -> Source:
     except FileNotFoundError:
         raise RelatumError(f"{url}: no such file or folder") from None
     except (ImportError, ValueError) as error:
-        raise RelatumError(
-            f"{url}: {error}; install the package for this kind of URL, such as s3fs for s3://"
-        ) from None
+        raise missing_store(url, error) from None
     except Exception as error:  # every object store has errors of its own
         raise RelatumError(f"{url}: cannot be listed: {describe_error(error)}") from None
     files: list[InputFile] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from relatum.data.atomic import remove_drafts, replacing_file
 from relatum.errors import RelatumError
-from relatum.scale.libraries import describe_error, need_library
+from relatum.scale.libraries import describe_error, missing_store, need_library
 
 
 class Storage:
@@ -20,9 +20,7 @@ class Storage:
         try:
             self._system, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise RelatumError(
-                f"{url}: {error}; install the package for this kind of URL, such as s3fs for s3://"
-            ) from None
+            raise missing_store(url, error) from None
         self.url = url
         protocol = self._system.protocol
         self.is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
