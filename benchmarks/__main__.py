@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("splitting", "prose", "inspect_large", "score", "md_gru", "step", "extract", "serve", "waiting")
+BENCHMARKS = ("splitting", "prose", "inspect_large", "score", "md_gru", "step", "extract", "scale", "serve", "waiting")
 """The other modules here are parts of these."""
 
 

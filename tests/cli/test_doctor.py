@@ -136,7 +136,11 @@ def test_doctor_names_the_extra_that_brings_a_missing_package(monkeypatch: pytes
     assert (found["h5py"].state, found["h5py"].cure) == ("missing", "pip install 'relatum[elmo]'")
     assert (found["spacy"].state, found["spacy"].cure) == ("ok", "")
     # What is used now, not all that pyproject.toml has names for.
-    assert set(found) == {"spacy", "h5py", "onnx", "peft", "accelerate", "matplotlib", "optuna", "fastapi"}
+    assert set(found) == {"spacy", "h5py", "onnx", "peft", "accelerate", "matplotlib", "optuna", "fastapi"} | {
+        "pyarrow",
+        "ray",
+        "s3fs",
+    }
 
 
 def test_doctor_reports_a_torch_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:

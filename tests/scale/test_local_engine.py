@@ -150,6 +150,31 @@ def test_killed_workers_cost_no_document(
     assert_same(out, undisturbed)
 
 
+def test_worker_that_dies_on_a_shared_gpu_takes_the_others_and_the_service_with_it(
+    python: Prepared, driver: Caller, documents: Path, tmp_path: Path, undisturbed: Path
+) -> None:
+    out = tmp_path / "out"
+    said = python.run(f"""
+from relatum.scale import run
+class Sharing:
+    starts = 0
+    environment = {{}}
+    def start(self):
+        Sharing.starts += 1
+        self.environment = {{"SHARED": "yes"}}
+    def stop(self):
+        self.environment = {{}}
+local.GpuSharing = Sharing
+run._choose_engine = lambda *_: local.LocalEngine(2, 1, 1)
+job = Driver({str(documents)!r}, {str(out)!r}, {driver._model!r}, splitting={SPLITTING!r})
+job.run_while_workers_are_killed(5, 1)
+print(Sharing.starts)
+""")
+    report, starts = (json.loads(line) for line in said.splitlines() if line.strip())
+    assert (report["finished"], report["documents"], report["started"], starts) == (True, N_DOCUMENTS, 4, 2)
+    assert_same(out, undisturbed)
+
+
 @pytest.mark.parametrize("seed", [3, 4])
 def test_job_whose_driver_is_killed_goes_on_at_the_next_call(
     driver: Caller, documents: Path, tmp_path: Path, undisturbed: Path, seed: int

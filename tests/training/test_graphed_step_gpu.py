@@ -189,7 +189,7 @@ def test_rate_of_each_replay_is_that_of_its_step() -> None:
     moved = [(one - two).abs().max().item() for one, two in zip(run.optimiser.parameters, before, strict=True)]
     assert max(moved) > 1e-4
     before = [parameter.detach().clone() for parameter in run.optimiser.parameters]
-    run.updates.update(inputs, labels, 4)
+    run.updates.update(inputs, labels, 5)
     assert all(torch.equal(one, two) for one, two in zip(run.optimiser.parameters, before, strict=True))
 
 

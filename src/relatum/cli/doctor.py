@@ -28,6 +28,9 @@ EXTRAS = (
     ("train", "matplotlib", "learning curves as a picture"),
     ("tune", "optuna", "relatum tune"),
     ("web", "fastapi", "relatum serve"),
+    ("scale", "pyarrow", "relatum extract into a folder: jobs, Parquet"),
+    ("ray", "ray", "jobs on a Ray cluster"),
+    ("s3", "s3fs", "jobs that read or write s3:// URLs"),
 )
 
 

@@ -1,7 +1,7 @@
 """Extraction from more documents than one process can read: jobs, workers, and batches for pipelines of your own."""
 
-from relatum.scale.batch import extract_batch
+from relatum.scale.batch import SPARK_COLUMNS, extract_batch
 from relatum.scale.job import JobReport, JobSettings
 from relatum.scale.run import extract_job
 
-__all__ = ["JobReport", "JobSettings", "extract_batch", "extract_job"]
+__all__ = ["SPARK_COLUMNS", "JobReport", "JobSettings", "extract_batch", "extract_job"]

@@ -23,6 +23,13 @@ MAX_CHARACTERS = 500_000
 FOUND = ("entities", "relations", "error")
 """The columns that extraction adds to a table."""
 
+SPARK_COLUMNS = (
+    "entities array<struct<id: string, start: int, end: int, text: string, label: string, score: double>>, "
+    "relations array<struct<head: string, tail: string, label: string, score: double>>, "
+    "error string"
+)
+"""The same columns as a schema of Spark."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Batch = TypeVar("Batch")

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, Queue
@@ -17,6 +17,7 @@ from typing import Any
 
 from relatum.errors import RelatumError
 from relatum.scale.attempts import PATIENCE, Attempts
+from relatum.scale.gpu_sharing import GpuSharing
 from relatum.scale.job import Job
 from relatum.scale.progress import JobProgress
 from relatum.scale.shards import Shard
@@ -53,7 +54,9 @@ class LocalEngine:
 class _Worker:
     """A worker process, and the tasks it has."""
 
-    def __init__(self, number: int, plan: WorkerPlan, engine: LocalEngine, events: Queue[tuple[_Worker, Any]]) -> None:
+    def __init__(
+        self, number: int, plan: WorkerPlan, environment: Mapping[str, str], events: Queue[tuple[_Worker, Any]]
+    ) -> None:
         self.number = number
         self.tasks: deque[Task] = deque()
         self.is_ready = False
@@ -63,7 +66,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=_environment(number, engine),
+            env=environment,
             start_new_session=True,  # Ctrl-C reaches the engine alone
         )
         self._send(plan)
@@ -122,14 +125,14 @@ class _Run:
         self._attempts = Attempts()
         self._failed_starts = 0
         self._progress = JobProgress(job.documents, job.failed)
+        self._sharing = GpuSharing()
 
     def work(self, is_stopping: Callable[[], bool]) -> bool:
         first = self._next_shard()
         if first is None:
             return True
         self._again.append(first)
-        for number in range(self._engine.workers):
-            self._start(number)
+        self._start_all()
         exhausted = stopping = False
         while self._workers:
             if is_stopping() and not stopping:
@@ -202,10 +205,24 @@ class _Run:
                 raise RelatumError(f"a worker process cannot start: {reason}")
         elif worker.tasks:
             self._progress.restarts += 1
-        for task in [*worker.tasks][1:]:
-            self._attempts.finish(task.shard.number)  # it was waiting, and is not to blame
-        self._again.extendleft(task.shard for task in reversed(worker.tasks))
-        self._start(worker.number)
+        self._take_back(list(worker.tasks), blamed=1)
+        if not self._sharing.environment:
+            self._start(worker.number)
+            return
+        # A process that dies may leave the service, and all who share the GPU, in a state that nobody knows.
+        for other in self._workers:
+            other.kill()
+            other.close()
+            self._take_back(list(other.tasks), blamed=0)
+        self._workers.clear()
+        self._sharing.stop()
+        self._start_all()
+
+    def _take_back(self, tasks: Sequence[Task], blamed: int) -> None:
+        """Take back the tasks of a worker; all but the first `blamed` ones had no part in its end."""
+        for task in tasks[blamed:]:
+            self._attempts.finish(task.shard.number)
+        self._again.extendleft(task.shard for task in reversed(tasks))
 
     def _take_back_waiting(self) -> None:
         """Stop handing out work: what is under way is finished, what waits is not."""
@@ -214,8 +231,15 @@ class _Run:
                 worker.kill()
             worker.finish()
 
+    def _start_all(self) -> None:
+        if self._engine.workers > self._engine.gpus > 0:
+            self._sharing.start()
+        for number in range(self._engine.workers):
+            self._start(number)
+
     def _start(self, number: int) -> None:
-        self._workers.append(_Worker(number, self._plan, self._engine, self._events))
+        environment = {**_environment(number, self._engine), **self._sharing.environment}
+        self._workers.append(_Worker(number, self._plan, environment, self._events))
 
     def _dismiss(self, worker: _Worker) -> None:
         worker.finish()
@@ -233,6 +257,7 @@ class _Run:
         for worker in self._workers:
             worker.close()
         self._workers.clear()
+        self._sharing.stop()
 
 
 def _environment(number: int, engine: LocalEngine) -> dict[str, str]:

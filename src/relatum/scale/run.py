@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 from relatum.errors import RelatumError
@@ -17,8 +18,14 @@ from relatum.scale.worker import WorkerPlan
 
 Engine = Literal["local", "ray"]
 
-WORKERS_PER_GPU = 8
-"""Processes that feed a GPU by default, where there are as many cores."""
+GPU_BATCH = 128
+"""Sentences in a batch on a GPU by default."""
+GPU_CELLS = 2**18
+"""Cells in the tables of a batch on a GPU by default."""
+WORKERS_PER_GPU = 16
+"""Processes that share a GPU by default, where there are as many cores, and memory for them."""
+WORKER_MEMORY = 2**32
+"""The memory of a GPU that a worker needs with batches of that size, in bytes."""
 
 
 def extract_job(
@@ -41,6 +48,9 @@ def extract_job(
     """
     settings = settings or JobSettings()
     device = choose_device(settings.device)
+    if device.type == "cuda":
+        batch_size, max_cells = settings.batch_size or GPU_BATCH, settings.max_cells or GPU_CELLS
+        settings = replace(settings, batch_size=batch_size, max_cells=max_cells)
     source = find_source(str(input))
     storage = Storage(str(out))
     with _locked(storage):
@@ -59,7 +69,7 @@ def _choose_engine(engine: Engine, workers: int | None, threads: int | None, add
         raise RelatumError("--address is for --engine ray; leave it out, or add --engine ray")
     cores = count_cores()
     gpus = _count_gpus() if device == "cuda" else 0
-    n_workers = workers or (max(gpus, min(cores, gpus * WORKERS_PER_GPU)) if gpus else cores)
+    n_workers = workers or (max(gpus, min(cores, gpus * _count_places())) if gpus else cores)
     return LocalEngine(n_workers, threads or max(1, cores // n_workers), gpus)
 
 
@@ -71,6 +81,14 @@ def _count_gpus() -> int:
     import torch
 
     return torch.cuda.device_count()
+
+
+def _count_places() -> int:
+    """Return the number of workers that a GPU has memory for."""
+    import torch
+
+    memory: int = torch.cuda.get_device_properties(0).total_memory
+    return max(1, min(WORKERS_PER_GPU, memory // WORKER_MEMORY))
 
 
 @contextmanager
