@@ -91,11 +91,41 @@ def fork_workers() -> None:
     engine.subprocess = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE)
 
 
+def descendants(pid: int) -> dict[int, str]:
+    """The command lines of all processes below a process, by their ids; those that have ended are left out."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent, *_ = path.read_text().rpartition(")")[2].split()
+            if state != "Z":
+                parents[int(path.parent.name)] = int(parent)
+    found: dict[int, str] = {}
+    for child in parents:
+        ancestor = child
+        while ancestor in parents and ancestor != pid:
+            ancestor = parents[ancestor]
+        if ancestor == pid != child:
+            with suppress(OSError):
+                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ").strip()
+    return found
+
+
 class Driver:
     """A job, from an input into a folder; settings are those of `JobSettings`, with the documents of a shard."""
 
-    def __init__(self, input: str, out: str, model: str, workers: int = 1, shard: int = 4, **settings: Any) -> None:
+    def __init__(
+        self,
+        input: str,
+        out: str,
+        model: str,
+        workers: int = 1,
+        shard: int = 4,
+        ray: str | None = None,
+        **settings: Any,
+    ) -> None:
         self.input, self.out, self.workers = input, Path(out), workers
+        self.ray = ray
+        """The address of a Ray cluster; None for the local engine."""
         self.settings = JobSettings((model,), shard=ShardSize(shard), **settings)
 
     def run(self, on_progress: Callable[[JobProgress], None] | None = None) -> None:
@@ -106,6 +136,8 @@ class Driver:
                     self.input,
                     str(self.out),
                     self.settings,
+                    engine="local" if self.ray is None else "ray",
+                    address=self.ray,
                     workers=self.workers,
                     threads=1,
                     on_progress=on_progress,
@@ -181,6 +213,27 @@ class Driver:
         self.wait_for_shards(after)
         os.killpg(pid, number)
         assert os.waitpid(pid, 0)[1] == 0
+
+    def run_while_actors_are_killed(self, cluster: int, seed: int, n: int) -> None:
+        """Run the job here; meanwhile `n` actors of the cluster, a process, are killed at random moments."""
+        rng = random.Random(seed)
+        n_killed = 0
+
+        def kill() -> None:
+            nonlocal n_killed
+            while n_killed < n and not is_over.wait(rng.uniform(0.1, 1)):
+                actors = [pid for pid, name in descendants(cluster).items() if name.startswith("ray::MapWorker")]
+                if actors and self.done():
+                    os.kill(rng.choice(actors), signal.SIGKILL)
+                    n_killed += 1
+
+        is_over = threading.Event()
+        thread = threading.Thread(target=kill)
+        thread.start()
+        self.run()
+        is_over.set()
+        thread.join()
+        assert n_killed == n, "the job was over too soon"
 
     def be_joined(self) -> None:
         """Start a second driver on the same folder while the first one works, and wait for both."""

@@ -27,7 +27,9 @@ def write_jsonl(path: Path, records: Iterable[Mapping[str, object]]) -> Path:
     return path
 
 
-def run_here(input: Path, out: Path, settings: JobSettings, limit: int | None = None) -> tuple[JobReport, list[int]]:
+def run_here(
+    input: Path | str, out: Path | str, settings: JobSettings, limit: int | None = None
+) -> tuple[JobReport, list[int]]:
     """The report of a job and the shards that were read; with a limit, the job is stopped after so many of them."""
     job = Job.open(Storage(str(out)), find_source(str(input)), settings)
     reader = ShardReader(WorkerPlan(settings, job.source.format, job.kept_types, str(out), "cpu"))

@@ -111,7 +111,7 @@ def extract(
         )
         job.run_job(input, out, options, settings)
         return
-    job.refuse_without_job(input, options)
+    job.refuse_without_job(input, out, options)
     if format == "parquet":
         raise typer.BadParameter("parquet is written by jobs, which read --input; name a file or folder with it")
 

@@ -126,13 +126,15 @@ def is_job(input: str | None, out: str | None, format: str | None) -> bool:
     return out.endswith("/") or Path(out).is_dir() or not Path(out).suffix
 
 
-def refuse_without_job(input: str | None, options: JobOptions) -> None:
+def refuse_without_job(input: str | None, out: str | None, options: JobOptions) -> None:
     """Refuse what only a job can do."""
     cure = "name a new folder with --out, such as --out results/"
     if option := options.given():
         raise typer.BadParameter(f"{option} is for jobs, whose results are a folder; {cure}")
     if input is not None and ("://" in input or "*" in input or Path(input).suffix.lower() in _SUFFIXES):
         raise typer.BadParameter(f"--input {input} is read by jobs, whose results are a folder; {cure}")
+    if out is not None and Path(out).suffix.lower() in (".parquet", ".pq"):
+        raise typer.BadParameter(f"--out {out}: Parquet is written by jobs, whose results are a folder; {cure}")
 
 
 def run_job(input: str, out: str | None, options: JobOptions, settings: JobSettings) -> None:

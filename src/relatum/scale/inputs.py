@@ -15,7 +15,7 @@ from itertools import islice
 from typing import IO, Any, NamedTuple, Protocol
 
 from relatum.errors import RelatumError
-from relatum.scale.libraries import need_library
+from relatum.scale.libraries import describe_error, missing_store, need_library
 
 MAX_LINE = 2**26
 """The longest line in bytes that is kept; a longer line becomes an error row."""
@@ -126,8 +126,10 @@ class Source:
             first = start.row if file.index == start.file else 0
             try:
                 yield from reader.read(file, first, columns)
-            except (OSError, EOFError, csv.Error) as error:  # errors of Arrow and of compression are OSError
-                raise RelatumError(f"{file.path}: cannot be read to its end: {error}") from None
+            except RelatumError:
+                raise
+            except Exception as error:  # every object store has errors of its own
+                raise RelatumError(f"{file.path}: cannot be read to its end: {describe_error(error)}") from None
 
     @property
     def n_bytes(self) -> int:
@@ -161,9 +163,9 @@ def find_source(url: str) -> Source:
     except FileNotFoundError:
         raise RelatumError(f"{url}: no such file or folder") from None
     except (ImportError, ValueError) as error:
-        raise RelatumError(
-            f"{url}: {error}; install the package for this kind of URL, such as s3fs for s3://"
-        ) from None
+        raise missing_store(url, error) from None
+    except Exception as error:  # every object store has errors of its own
+        raise RelatumError(f"{url}: cannot be listed: {describe_error(error)}") from None
     files: list[InputFile] = []
     n_bytes = 0
     for name, info in sorted(listing.items()):
@@ -223,7 +225,7 @@ def _open(file: InputFile) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
                 with pa.CompressedInputStream(pa.PythonFile(stored, "r"), codec) as stream:
                     yield io.BufferedReader(stream, 2**20), stored
                 return
-        yield stored, stored
+        yield io.BufferedReader(stored, 2**20), stored  # files of object stores cannot read a part of a line
 
 
 class _Block:

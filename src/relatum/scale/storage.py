@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from relatum.data.atomic import remove_drafts, replacing_file
 from relatum.errors import RelatumError
-from relatum.scale.libraries import need_library
+from relatum.scale.libraries import describe_error, missing_store, need_library
 
 
 class Storage:
@@ -18,9 +20,7 @@ class Storage:
         try:
             self._system, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise RelatumError(
-                f"{url}: {error}; install the package for this kind of URL, such as s3fs for s3://"
-            ) from None
+            raise missing_store(url, error) from None
         self.url = url
         protocol = self._system.protocol
         self.is_local = "file" in ((protocol,) if isinstance(protocol, str) else protocol)
@@ -35,21 +35,24 @@ class Storage:
         if self.is_local:
             with replacing_file(self.path / name) as draft:
                 draft.write_bytes(data)
-        else:
+            return
+        with self._naming(name, "written"):
             self._system.pipe_file(self._name(name), data)
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, None if there is none."""
-        try:
-            return bytes(self._system.cat_file(self._name(name)))
-        except FileNotFoundError:
-            return None
+        with self._naming(name, "read"):
+            try:
+                return bytes(self._system.cat_file(self._name(name)))
+            except FileNotFoundError:
+                return None
 
     def read_all(self, folder: str) -> dict[str, bytes]:
         """Return the contents of all files directly in a folder, by name; an object store is asked for many at once."""
         names = sorted(self.sizes(folder))
         paths = [self._name(f"{folder}/{name}") for name in names]
-        contents = self._system.cat(paths, on_error="omit") if paths else {}
+        with self._naming(folder, "read"):
+            contents = self._system.cat(paths, on_error="omit") if paths else {}
         return {path.rpartition("/")[2]: bytes(data) for path, data in contents.items()}
 
     def open(self, name: str) -> Any:
@@ -58,10 +61,11 @@ class Storage:
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the sizes of the files directly in a folder, by name; drafts are left out."""
         self._system.invalidate_cache()
-        try:
-            found = self._system.ls(self._name(folder), detail=True)
-        except FileNotFoundError:
-            return {}
+        with self._naming(folder, "listed"):
+            try:
+                found = self._system.ls(self._name(folder), detail=True)
+            except FileNotFoundError:
+                return {}
         entries = {info["name"].rstrip("/").rpartition("/")[2]: info for info in found if info["type"] == "file"}
         return {name: int(info["size"]) for name, info in entries.items() if not name.startswith(".")}
 
@@ -69,6 +73,15 @@ class Storage:
         """Remove what killed processes left unfinished."""
         if self.is_local:
             remove_drafts(*(self.path / folder for folder in folders))
+
+    @contextmanager
+    def _naming(self, name: str, what: str) -> Iterator[None]:
+        """Name the file in any error: every object store has errors of its own."""
+        try:
+            yield
+        except Exception as error:
+            where = f"{self.url.rstrip('/')}/{name}".rstrip("/")
+            raise RelatumError(f"{where}: cannot be {what}: {describe_error(error)}") from None
 
     def _name(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
