@@ -211,6 +211,7 @@ def test_input_that_only_jobs_read_is_refused_elsewhere(input: str, capsys: pyte
         (["--input", "in.jsonl", "--out", "out", "--workers", "0"], "--workers"),
         (["--input", "in.jsonl", "--out", "out", "--shard-documents", "0"], "--shard-documents"),
         (["--input", "in.jsonl", "--out", "out", "--engine", "spark"], "--engine"),
+        (["--input", "in.jsonl", "--out", "out", "--on-error", "skip"], "a job writes bad texts as rows with an error"),
     ],
 )
 def test_wrong_options_are_told(

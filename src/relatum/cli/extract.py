@@ -99,6 +99,8 @@ def extract(
     )
     if text is None and job.is_job(input, out, format):
         assert input is not None
+        if on_error == "skip":
+            raise typer.BadParameter("a job writes bad texts as rows with an error; leave out --on-error")
         settings = options.to_settings(
             format="jsonl" if format == "jsonl" else "parquet",
             models=(model, *(others or ())),

@@ -330,8 +330,7 @@ class TrainingConfig(Section):
     )
     start: str | None = Field(
         default=None,
-        description="A trained model to start from: its name, or its folder. Every weight that fits is taken over. The "
-        "encoder and the sizes are those of the model, unless you set them.",
+        description="A trained model to start from: weights that fit are taken over, and sizes that you do not set.",
     )
     steps: Positive = Field(default=20_000, description="The number of updates.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")

@@ -122,10 +122,14 @@ class Job:
                 f"{storage.url}: another job was started in this folder: {_difference(before, record)}; use the same "
                 "command to go on with it, or name another folder"
             )
-        storage.remove_drafts("", "_job", _ENTRIES)
+        job._remove_drafts()
         for entry in job._read_entries():
             job._add(entry)
         return job
+
+    def _remove_drafts(self) -> None:
+        """Remove what killed processes left unfinished."""
+        self.storage.remove_drafts("", "_job", _ENTRIES)
 
     def _record(self) -> dict[str, Any]:
         settings = json.loads(json.dumps(asdict(self.settings)))
@@ -176,6 +180,7 @@ class Job:
         """Read the ids back from all files, check that every document is there, and write the report."""
         import numpy as np
 
+        self._remove_drafts()
         hashes = array("Q")  # 8 bytes per document: the ids themselves may not fit into memory
         for number, entry in self._entries_in_order():
             before = len(hashes)
