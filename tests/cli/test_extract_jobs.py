@@ -117,7 +117,7 @@ def read_rows(out: str = "out") -> list[dict[str, Any]]:
 def test_job_without_options_has_the_defaults(call: Call) -> None:
     assert extract() == 0
     assert (call.input, call.out) == ("in.jsonl", "out")
-    assert call.settings == JobSettings()
+    assert call.settings == JobSettings(device="cpu")
     assert call.options == {"engine": "local", "workers": None, "threads": None, "address": None}
 
 
@@ -131,6 +131,7 @@ def test_every_option_reaches_the_job(call: Call) -> None:
     assert call.options == {"engine": "ray", "workers": 3, "threads": 2, "address": "10.0.0.1:6379"}
     assert call.settings == JobSettings(
         models=("first", "second"),
+        device="cpu",
         precision="bf16",
         batch_size=7,
         max_cells=900,

@@ -20,6 +20,7 @@ from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.scale.inputs import Columns
 from relatum.scale.job import JobSettings
+from relatum.scale.run import _for_device
 from relatum.scale.shards import ShardSize
 
 from .jobs_here import make_texts, result_files, result_rows, run_here, write_jsonl
@@ -341,3 +342,12 @@ def test_share_that_is_done_grows_to_one(tmp_path: Path, settings: JobSettings) 
         assert shares == sorted(shares)
         assert shares[0] == 0
         assert shares[-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("device", "engine", "expected"),
+    [("cpu", "local", ("cpu", None, 100)), ("cpu", "ray", ("cpu", None, 100)), ("cuda", "ray", ("cuda", 128, 100))],
+)
+def test_ray_computes_on_gpus_that_this_machine_does_not_have(device: str, engine: Any, expected: object) -> None:
+    settings = _for_device(JobSettings(device=device, max_cells=100), engine)
+    assert (settings.device, settings.batch_size, settings.max_cells) == expected

@@ -97,7 +97,6 @@ class JobOptions:
 
     def to_settings(self, *, device: str, **common: Any) -> JobSettings:
         """Return the settings of a job; `common` are those that every extraction has."""
-        from relatum.extractor.device import choose_device
         from relatum.scale.batch import MAX_CHARACTERS
         from relatum.scale.inputs import Columns
         from relatum.scale.job import JobSettings
@@ -106,7 +105,7 @@ class JobOptions:
         columns = Columns(self.text_column or "text", self.id_column, tuple(self.keep or ()))
         size = ShardSize() if self.shard_documents is None else ShardSize(self.shard_documents)
         return JobSettings(
-            device=choose_device(device).type,
+            device=device,
             columns=columns,
             shard=size,
             with_text=not self.without_text,

@@ -39,7 +39,7 @@ class JobSettings:
     """All settings of a job that change its results."""
 
     models: tuple[str, ...] = ("news",)
-    device: str = "cpu"
+    device: str = "auto"
     precision: str = "fp32"
     batch_size: int | None = None
     max_cells: int | None = None

@@ -46,18 +46,25 @@ def extract_job(
     of each worker. The results depend on neither. `address` is that of a Ray cluster; without it Ray starts on this
     machine.
     """
-    settings = settings or JobSettings()
-    device = choose_device(settings.device)
-    if device.type == "cuda":
-        batch_size, max_cells = settings.batch_size or GPU_BATCH, settings.max_cells or GPU_CELLS
-        settings = replace(settings, batch_size=batch_size, max_cells=max_cells)
+    settings = _for_device(settings or JobSettings(), engine)
     source = find_source(str(input))
     storage = Storage(str(out))
     with _locked(storage):
         job = Job.open(storage, source, settings)
-        plan = WorkerPlan(settings, source.format, job.kept_types, str(out), device.type)
-        done = _choose_engine(engine, workers, threads, address, device.type).run(job, plan, on_progress or _ignore)
+        plan = WorkerPlan(settings, source.format, job.kept_types, str(out), settings.device)
+        done = _choose_engine(engine, workers, threads, address, settings.device).run(job, plan, on_progress or _ignore)
         return job.finish() if done else job.report_stopped()
+
+
+def _for_device(settings: JobSettings, engine: Engine) -> JobSettings:
+    """Fill in the device, and the sizes of batches on a GPU; the machine that starts Ray need not have one itself."""
+    device = settings.device
+    if engine != "ray" or device != "cuda":
+        device = choose_device(device).type
+    if device != "cuda":
+        return replace(settings, device=device)
+    batch_size, max_cells = settings.batch_size or GPU_BATCH, settings.max_cells or GPU_CELLS
+    return replace(settings, device=device, batch_size=batch_size, max_cells=max_cells)
 
 
 def _choose_engine(engine: Engine, workers: int | None, threads: int | None, address: str | None, device: str) -> Any:
