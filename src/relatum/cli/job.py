@@ -166,7 +166,8 @@ def describe(report: JobReport, out: str) -> Iterator[str]:
     if not report.finished:
         yield f"stopped with {report.documents:,} documents done; run the same command again to go on"
         return
-    yield f"{report.documents:,} documents in, {report.documents:,} documents out, in {report.shards:,} shards: {out}"
+    shards = "1 shard" if report.shards == 1 else f"{report.shards:,} shards"
+    yield f"{report.documents:,} documents in, {report.documents:,} documents out, in {shards}: {out}"
     if report.failed:
         yield f"{report.failed:,} documents could not be read; the column error has the reasons"
     if report.duplicates:
