@@ -21,9 +21,9 @@ from relatum.cli.app import main
 from relatum.errors import RelatumError
 from relatum.models.checkpoint import save_model
 from relatum.scale import JobReport, JobSettings, libraries
-from relatum.scale.inputs import Columns
 from relatum.scale.job import Job
 from relatum.scale.progress import JobProgress
+from relatum.scale.rows import Columns
 from relatum.scale.shards import ShardSize
 from relatum.scale.worker import ShardReader, Task, WorkerPlan
 

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from relatum.errors import RelatumError
-from relatum.scale import inputs
-from relatum.scale.inputs import FORMATS, Columns, Document, Position, Source, find_source, format_of
+from relatum.scale import formats
+from relatum.scale.formats import FORMATS
+from relatum.scale.inputs import Source, find_source, format_of
+from relatum.scale.rows import Columns, Document, Position
 
 N = 600
 """More rows than are handed on at once."""
@@ -223,7 +225,7 @@ def test_line_that_cannot_be_read_is_a_document_with_an_error(tmp_path: Path, li
 def test_line_that_is_too_long_is_one_error_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "MAX_LINE", 40)
+    monkeypatch.setattr(formats, "MAX_LINE", 40)
     for length in (10, 41, 42, 80, 81, 82, 83, 123, 300):
         long = json.dumps({"text": "x" * length})
         (tmp_path / "a.jsonl").write_text(f'{{"text": "one"}}\n{long}\n{{"text": "two"}}\n{long}')

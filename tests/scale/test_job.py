@@ -18,8 +18,8 @@ import pytest
 
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
-from relatum.scale.inputs import Columns
 from relatum.scale.job import JobSettings
+from relatum.scale.rows import Columns
 from relatum.scale.run import _for_device
 from relatum.scale.shards import ShardSize
 

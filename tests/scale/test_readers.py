@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from relatum.scale.inputs import Columns
 from relatum.scale.job import JobSettings
+from relatum.scale.rows import Columns
 from relatum.scale.shards import ShardSize
 
 from .jobs_here import make_texts, result_rows, run_here, write_jsonl

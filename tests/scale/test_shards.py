@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from relatum.scale.inputs import Columns, Document, Source, find_source
+from relatum.scale.inputs import Source, find_source
+from relatum.scale.rows import Columns, Document
 from relatum.scale.shards import Shard, ShardSize, cut_shards
 
 COLUMNS = Columns()

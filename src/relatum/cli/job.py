@@ -98,8 +98,8 @@ class JobOptions:
     def to_settings(self, *, device: str, **common: Any) -> JobSettings:
         """Return the settings of a job; `common` are those that every extraction has."""
         from relatum.scale.batch import MAX_CHARACTERS
-        from relatum.scale.inputs import Columns
         from relatum.scale.job import JobSettings
+        from relatum.scale.rows import Columns
         from relatum.scale.shards import ShardSize
 
         columns = Columns(self.text_column or "text", self.id_column, tuple(self.keep or ()))

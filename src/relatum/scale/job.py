@@ -22,7 +22,8 @@ from relatum.errors import RelatumError
 from relatum.extractor.finding import find_model
 from relatum.models.manifest import CARD, Manifest
 from relatum.scale.batch import MAX_CHARACTERS
-from relatum.scale.inputs import Columns, Position, Source
+from relatum.scale.inputs import Source
+from relatum.scale.rows import Columns, Position
 from relatum.scale.shards import Shard, ShardSize, cut_shards
 from relatum.scale.storage import Storage
 from relatum.scale.writing import RESERVED, ResultFormat, file_name, read_ids

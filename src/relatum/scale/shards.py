@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from relatum.scale.inputs import FORMATS, Columns, Document, Position, Rows, Source
+from relatum.scale.formats import FORMATS
+from relatum.scale.inputs import Source
+from relatum.scale.rows import Columns, Document, Position, Rows
 
 
 @dataclass(frozen=True, slots=True)

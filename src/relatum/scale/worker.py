@@ -15,8 +15,8 @@ from typing import IO, Any
 
 from relatum.errors import RelatumError
 from relatum.scale.batch import Row, extract_texts
-from relatum.scale.inputs import Document
 from relatum.scale.job import Entry, JobSettings
+from relatum.scale.rows import Document
 from relatum.scale.shards import Shard
 from relatum.scale.storage import Storage
 from relatum.scale.writing import file_name, to_bytes

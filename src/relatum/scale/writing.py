@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from relatum.errors import RelatumError
 from relatum.scale.batch import FOUND, Row, result_types
-from relatum.scale.inputs import Document
+from relatum.scale.rows import Document
 
 if TYPE_CHECKING:
     import pyarrow as pa
