@@ -159,7 +159,9 @@ def test_text_column_can_have_another_name(extractor: Extractor, expected: list[
 
 
 def test_batch_that_is_no_table_is_refused(extractor: Extractor) -> None:
-    with pytest.raises(TypeError, match="expected a DataFrame, an Arrow table or a dict of lists, found list"):
+    with pytest.raises(
+        TypeError, match="expected a pandas DataFrame, an Arrow table or a dict of lists, found builtins.list"
+    ):
         extract_batch(TEXTS, extractor)
 
 
@@ -188,3 +190,22 @@ def test_model_given_by_name_is_loaded_once(extractor: Extractor, model: str, mo
         extract_batch({"text": TEXTS[:1]}, [model, model])
     assert loaded == [model, (model, model)]
     load_once.cache_clear()
+
+
+@pytest.mark.parametrize("kind", ["DataFrame", "Arrow table", "dict"])
+@pytest.mark.parametrize("name", ["entities", "relations", "error"])
+def test_columns_of_the_results_that_are_there_already_are_refused(extractor: Extractor, kind: str, name: str) -> None:
+    batch = BATCHES[kind]({"text": TEXTS[:1], name: ["mine"]})
+    with pytest.raises(RelatumError, match=f"the batch has a column '{name}' already; rename it"):
+        extract_batch(batch, extractor)
+
+
+def test_frame_with_two_columns_of_texts_is_refused(extractor: Extractor) -> None:
+    frame = pd.DataFrame([["a", "b"], ["c", "d"]], columns=["text", "text"])
+    with pytest.raises(RelatumError, match="the batch has a column 'text' already"):
+        extract_batch(frame, extractor)
+
+
+def test_single_string_is_refused(extractor: Extractor) -> None:
+    with pytest.raises(RelatumError, match="the column 'text' is a single string"):
+        extract_batch({"text": "Tom met Ann."}, extractor)

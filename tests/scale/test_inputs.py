@@ -246,7 +246,16 @@ def test_missing_text_and_lone_surrogates_are_handed_on_as_they_are(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("id", "expected"),
-    [("x", "x"), (17, "17"), ("", "a.jsonl:1"), (None, "a.jsonl:1"), (1.5, "a.jsonl:1"), ([1], "a.jsonl:1")],
+    [
+        ("x", "x"),
+        (17, "17"),
+        ("", "a.jsonl:1"),
+        (None, "a.jsonl:1"),
+        (1.5, "1.5"),
+        (3.0, "3"),
+        (True, "a.jsonl:1"),
+        ([1], "a.jsonl:1"),
+    ],
 )
 def test_document_without_a_usable_id_is_named_by_its_file_and_line(tmp_path: Path, id: object, expected: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(as_jsonl([{"id": id, "text": "one"}]))
@@ -335,7 +344,7 @@ def test_parquet_text_of_any_string_type_is_read(tmp_path: Path, type: pa.DataTy
 
 def test_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"no Parquet in here at all")
-    with pytest.raises(RelatumError, match=r"a\.parquet: not a Parquet file"):
+    with pytest.raises(RelatumError, match=r"a\.parquet: .*Parquet magic bytes not found"):
         read_all(tmp_path / "a.parquet")
 
 
@@ -365,3 +374,95 @@ def test_input_that_changed_has_another_fingerprint(tmp_path: Path) -> None:
     assert find_source(str(tmp_path)).fingerprint() == before
     path.write_bytes(as_jsonl(RECORDS[:4]))
     assert find_source(str(tmp_path)).fingerprint() != before
+
+
+def test_linked_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "real" / "a.jsonl").write_bytes(as_jsonl(RECORDS[:3]))
+    (tmp_path / "in" / "a.jsonl").symlink_to(tmp_path / "real" / "a.jsonl")
+    (tmp_path / "in" / "b.jsonl").write_bytes(as_jsonl(RECORDS[3:4]))
+    assert [document.id for document in read_all(tmp_path / "in")] == ["d0", "d1", "d2", "d3"]
+    before = find_source(str(tmp_path / "in")).fingerprint()
+    (tmp_path / "real" / "a.jsonl").write_bytes(as_jsonl(RECORDS[:2]))
+    assert find_source(str(tmp_path / "in")).fingerprint() != before
+
+
+@pytest.mark.parametrize(
+    ("target", "message"), [("real", "a link to a folder"), ("nothing", "a link that leads nowhere")]
+)
+def test_links_that_are_not_followed_are_refused(tmp_path: Path, target: str, message: str) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.jsonl").write_bytes(as_jsonl(RECORDS[:1]))
+    (tmp_path / "in" / "sub").symlink_to(tmp_path / target)
+    with pytest.raises(RelatumError, match=message):
+        find_source(str(tmp_path / "in"))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz"])
+@pytest.mark.parametrize("n_rows", [0, 1, 300])
+def test_table_that_ends_inside_a_quote_is_refused_with_the_line(tmp_path: Path, name: str, n_rows: int) -> None:
+    separator = "\t" if "tsv" in name else ","
+    rows = "".join(f'{number}{separator}"a ""good"" row"\n' for number in range(n_rows))
+    data = f'id{separator}text\n{rows}x{separator}"never closed\ny{separator}lost\nz{separator}lost\n'.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    with pytest.raises(RelatumError, match=f"{name}: a quote in line {n_rows + 2} is never closed"):
+        read_all(tmp_path / name)
+
+
+def test_quotes_inside_values_are_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,text\n1,a 5" pipe\n2,"two\nlines, ""quoted"""\n3,last 7" pipe\n')
+    assert [document.text for document in read_all(tmp_path / "a.csv")] == [
+        'a 5" pipe',
+        'two\nlines, "quoted"',
+        'last 7" pipe',
+    ]
+
+
+@pytest.mark.parametrize("columns", [Columns("body"), Columns(id="uid"), Columns(keep=("sorce",))])
+def test_column_that_no_line_has_is_refused(tmp_path: Path, columns: Columns) -> None:
+    (tmp_path / "a.jsonl").write_bytes(as_jsonl(RECORDS))
+    with pytest.raises(RelatumError, match="there is no column .*; its columns are id, text"):
+        read_all(tmp_path / "a.jsonl", columns)
+
+
+def test_columns_of_text_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Tom met Ann.")
+    with pytest.raises(RelatumError, match="a text file has no columns"):
+        read_all(tmp_path / "a.txt", Columns(keep=("title",)))
+
+
+@pytest.mark.parametrize("name", ["text", "id"])
+def test_table_with_a_column_twice_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text(f"id,text,{name}\n1,first,second\n")
+    with pytest.raises(RelatumError, match=f"there are several columns '{name}'"):
+        read_all(tmp_path / "a.csv")
+
+
+def test_semicolons_are_named_as_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id;text\n1;Tom met Ann.\n")
+    with pytest.raises(RelatumError, match="the values seem to be separated by ;"):
+        read_all(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("name", ["d::e.jsonl", "n[1].jsonl", "a b#c?.jsonl", "50%20.jsonl"])
+def test_files_may_have_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(as_jsonl(RECORDS[:2]))
+    assert len(read_all(tmp_path)) == 2
+    if "::" not in name:
+        assert len(read_all(tmp_path / name)) == 2
+
+
+def test_whole_numbers_that_pandas_made_floats_of_stay_ids(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array([1.0, 2.0, None]), "text": ["a", "b", "c"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert [document.id for document in read_all(tmp_path / "a.parquet")] == ["1", "2", "a.parquet:3"]
+
+
+def test_kept_values_that_python_cannot_hold_are_null(tmp_path: Path) -> None:
+    late = pa.array([0, 2**62], pa.timestamp("us"))
+    pq.write_table(pa.table({"text": ["a", "b"], "when": late}), tmp_path / "a.parquet")
+    first, second = read_all(tmp_path / "a.parquet", Columns(keep=("when",)))
+    assert first.kept != (None,)
+    assert (second.kept, second.error) == ((None,), None)

@@ -18,9 +18,9 @@ import pytest
 
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
-from relatum.scale.job import JobSettings
+from relatum.scale.job import Job, JobSettings
 from relatum.scale.rows import Columns
-from relatum.scale.run import _for_device
+from relatum.scale.run import _for_device, extract_job
 from relatum.scale.shards import ShardSize
 
 from .jobs_here import make_texts, result_files, result_rows, run_here, write_jsonl
@@ -141,7 +141,7 @@ def test_input_of_the_same_size_that_was_written_again_is_refused(
     run_here(documents, out, settings, limit=1)
     documents.write_text(documents.read_text().replace("Tom", "Tim"))
     os.utime(documents, (1, 1))
-    with pytest.raises(RelatumError, match=r"another job .*: input\."):
+    with pytest.raises(RelatumError, match=r"another job .*: a file of the input has been written again since"):
         run_here(documents, out, settings)
 
 
@@ -351,3 +351,84 @@ def test_share_that_is_done_grows_to_one(tmp_path: Path, settings: JobSettings) 
 def test_ray_computes_on_gpus_that_this_machine_does_not_have(device: str, engine: Any, expected: object) -> None:
     settings = _for_device(JobSettings(device=device, max_cells=100), engine)
     assert (settings.device, settings.batch_size, settings.max_cells) == expected
+
+
+def test_folder_with_other_folders_in_it_is_refused(documents: Path, out: Path, settings: JobSettings) -> None:
+    (out / "year=2024").mkdir(parents=True)
+    with pytest.raises(RelatumError, match="the folder holds year=2024, and no job"):
+        run_here(documents, out, settings)
+    assert [path.name for path in out.iterdir()] == ["year=2024"]
+
+
+def test_parquet_files_without_a_column_are_refused_before_anything_is_read(
+    tmp_path: Path, out: Path, settings: JobSettings
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, column in (("a", "text"), ("b", "body")):
+        pq.write_table(pa.table({column: ["Tom met Ann."]}), folder / f"{name}.parquet")
+    with pytest.raises(RelatumError, match=r"b\.parquet: there is no column 'text'; its columns are body"):
+        run_here(folder, out, settings, limit=0)
+    assert not out.exists()
+
+
+def test_empty_file_is_refused_by_its_name(tmp_path: Path, out: Path, settings: JobSettings) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"")
+    with pytest.raises(RelatumError, match=r"a\.parquet: cannot be read as Parquet"):
+        run_here(tmp_path / "a.parquet", out, replace(settings, columns=Columns(keep=("year",))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"engine": "Ray"}, "the engine is 'Ray'; expected local or ray"),
+        ({"workers": 0}, "workers is 0; expected at least 1"),
+        ({"threads": -1}, "threads is -1; expected at least 1"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(
+    documents: Path, out: Path, settings: JobSettings, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RelatumError, match=message):
+        extract_job(str(documents), str(out), settings, **arguments)
+    assert not out.exists()
+
+
+def test_settings_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(RelatumError, match="the format is 'csv'; expected parquet or jsonl"):
+        JobSettings(format="csv")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="threshold"):
+        JobSettings(threshold=5)
+    with pytest.raises(TypeError, match="put a single name in a tuple"):
+        JobSettings(models="news")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="put a single name in a tuple"):
+        JobSettings(columns=Columns(keep="source"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("out", "message"), [("in/found", "lies in that of the input"), ("a.txt", "a file; a job")])
+def test_folder_that_cannot_hold_the_results_is_refused_and_left_alone(
+    tmp_path: Path, settings: JobSettings, out: str, message: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / "a.jsonl", [{"text": "Tom met Ann."}])
+    (tmp_path / "a.txt").write_text("mine")
+    with pytest.raises(RelatumError, match=message):
+        extract_job(str(tmp_path / "in"), str(tmp_path / out), settings)
+    assert (tmp_path / "a.txt").read_text() == "mine"
+    assert not (tmp_path / "in" / "found").exists()
+    with pytest.raises(RelatumError, match="its workers do not share"):
+        extract_job(str(tmp_path / "in"), "memory://found", settings)
+
+
+def test_input_that_changes_while_the_job_runs_is_an_error(
+    documents: Path, out: Path, settings: JobSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(_: object, job: Job, *__: object) -> bool:
+        assert job.documents == 0
+        with documents.open("a") as stream:
+            stream.write('{"text": "one more"}\n')
+        return True
+
+    monkeypatch.setattr("relatum.scale.local.LocalEngine.run", run)
+    with pytest.raises(RelatumError, match="the input changed while the job was running"):
+        extract_job(str(documents), str(out), settings)

@@ -28,13 +28,16 @@ Engine = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="N", help="Worker processes. Default: one per core, or 8 per GPU.", rich_help_panel=_PANEL
+        min=1,
+        metavar="N",
+        help="Worker processes. Default: one per core; on GPUs, up to 16 per GPU.",
+        rich_help_panel=_PANEL,
     ),
 ]
 Threads = Annotated[
     int | None,
     typer.Option(
-        min=1, metavar="N", help="Threads per worker. Default: the cores shared by the workers.", rich_help_panel=_PANEL
+        min=1, metavar="N", help="Threads per worker. Default: the workers share the cores.", rich_help_panel=_PANEL
     ),
 ]
 Address = Annotated[
@@ -127,7 +130,7 @@ def is_job(input: str | None, out: str | None, format: str | None) -> bool:
 
 def refuse_without_job(input: str | None, out: str | None, options: JobOptions) -> None:
     """Refuse what only a job can do."""
-    cure = "name a new folder with --out, such as --out results/"
+    cure = "name a new folder with --out, with a / at its end: --out results/"
     if option := options.given():
         raise typer.BadParameter(f"{option} is for jobs, whose results are a folder; {cure}")
     if input is not None and ("://" in input or "*" in input or Path(input).suffix.lower() in _SUFFIXES):

@@ -2,6 +2,8 @@
 
 from relatum.scale.batch import SPARK_COLUMNS, extract_batch
 from relatum.scale.job import JobReport, JobSettings
+from relatum.scale.rows import Columns
 from relatum.scale.run import extract_job
+from relatum.scale.shards import ShardSize
 
-__all__ = ["SPARK_COLUMNS", "JobReport", "JobSettings", "extract_batch", "extract_job"]
+__all__ = ["SPARK_COLUMNS", "Columns", "JobReport", "JobSettings", "ShardSize", "extract_batch", "extract_job"]

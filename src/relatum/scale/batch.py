@@ -150,25 +150,33 @@ def _column(batch: object, name: str) -> list[object]:
     names = _names(batch)
     if name not in names:
         raise RelatumError(f"the batch has no column {name!r}; its columns are {', '.join(map(str, names))}")
-    column = batch[name]  # type: ignore[index]
-    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    for column in (name, *FOUND):
+        if names.count(column) > (column == name):
+            raise RelatumError(f"the batch has a column {column!r} already; rename it")
+    values = batch[name]  # type: ignore[index]
+    if isinstance(values, str):
+        raise RelatumError(f"the column {name!r} is a single string; expected a list of texts")
+    return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
 
 
 def _names(batch: object) -> list[str]:
     if isinstance(batch, Mapping):
         return list(batch)
-    if hasattr(batch, "column_names"):  # Arrow
-        return list(batch.column_names)
-    if hasattr(batch, "columns"):  # pandas
+    if hasattr(batch, "append_column"):  # Arrow
+        return list(batch.column_names)  # type: ignore[attr-defined]
+    if hasattr(batch, "columns") and hasattr(batch, "assign"):  # pandas
         return list(batch.columns)
-    raise TypeError(f"expected a DataFrame, an Arrow table or a dict of lists, found {type(batch).__name__}")
+    raise TypeError(
+        f"expected a pandas DataFrame, an Arrow table or a dict of lists, found {type(batch).__module__}."
+        f"{type(batch).__name__}; convert it, for example by to_arrow()"
+    )
 
 
 def _with_columns(batch: Any, found: Mapping[str, Sequence[object]]) -> Any:
     columns = {name: list(found.get(name, ())) for name in FOUND}
     if isinstance(batch, Mapping):
         return {**batch, **columns}
-    if hasattr(batch, "column_names"):
+    if hasattr(batch, "append_column"):
         import pyarrow as pa
 
         for name, type in result_types().items():

@@ -7,7 +7,10 @@ import io
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
+from math import isfinite
+from pathlib import Path
 from typing import IO, Any
 
 from relatum.errors import RelatumError
@@ -19,23 +22,37 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd"}
 
 _BLOCK = 256
 """The number of lines, or of rows, that are handed on at once."""
+_ENOUGH = 20
 _PEEKED = 100
 """The number of lines of a JSONL file that are searched for the columns that were asked for."""
 
 
 @contextmanager
+def open_stored(path: str) -> Iterator[IO[bytes]]:
+    """Open a file of the input as it is stored."""
+    if path.startswith("file://"):  # a name may hold what means something in URLs
+        with Path(path.removeprefix("file://")).open("rb") as stored:
+            yield stored
+        return
+    import fsspec
+
+    with fsspec.open(path, "rb") as stored:
+        yield stored
+
+
+@contextmanager
 def _open(file: InputFile) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open a file for reading; yield it decompressed, and as it is."""
-    import fsspec
     import pyarrow as pa
 
-    with fsspec.open(file.path, "rb") as stored:
+    with open_stored(file.path) as stored:
         for suffix, codec in COMPRESSION.items():
             if file.name.lower().endswith(suffix):
                 with pa.CompressedInputStream(pa.PythonFile(stored, "r"), codec) as stream:
                     yield io.BufferedReader(stream, 2**20), stored
                 return
-        yield io.BufferedReader(stored, 2**20), stored  # files of object stores cannot read a part of a line
+        raw: Any = stored
+        yield io.BufferedReader(raw, 2**20), stored  # files of object stores cannot read a part of a line
 
 
 class _Block:
@@ -76,9 +93,12 @@ class _Jsonl:
     """One JSON object per line."""
 
     def read(self, file: InputFile, start: int, columns: Columns) -> Iterator[Rows]:
-        del columns
         with _open(file) as (stream, stored):
             lines = _lines(stream)
+            if start == 0:
+                first = list(islice(lines, _PEEKED))
+                self._check_first(file, first, columns)
+                lines = chain(first, lines)
             deque(islice(lines, start), maxlen=0)
             block = _Block(file, start, stored)
             for line in lines:
@@ -91,23 +111,38 @@ class _Jsonl:
             if line.strip():
                 yield self._parse_line(line, _made_id(rows.file, number), columns)
 
-    def _parse_line(self, line: bytes, made: str, columns: Columns) -> Document:
-        from relatum.data.json_files import decode, parse_json
-        from relatum.data.records import BadRecord
+    def _check_first(self, file: InputFile, lines: Sequence[bytes], columns: Columns) -> None:
+        """Refuse a file if a column that was asked for is in none of its first lines."""
+        records = [record for line in lines if isinstance(record := _read_object(line), dict)]
+        names = list(dict.fromkeys(name for record in records for name in record))
+        if len(records) < _ENOUGH:
+            columns = replace(columns, keep=())  # some lines may lack what is only kept
+        if records:
+            check_columns(file, names, columns)
 
+    def _parse_line(self, line: bytes, made: str, columns: Columns) -> Document:
         none = (None,) * len(columns.keep)
         if len(line) > MAX_LINE:
             return Document(made, None, none, f"the line is longer than {MAX_LINE:,} bytes")
-        try:
-            record = parse_json(decode(line.removeprefix(b"\xef\xbb\xbf")))
-        except BadRecord as bad:
-            return Document(made, None, none, f"found {bad.found}; expected {bad.expected}")
-        if not isinstance(record, dict):
-            return Document(made, None, none, "the line is not a JSON object")
+        record = _read_object(line)
+        if isinstance(record, str):
+            return Document(made, None, none, record)
         id = record.get(columns.id or "id")
         kept = tuple(record.get(name) for name in columns.keep)
         error = None if columns.text in record else f"the line has no {columns.text!r}"
         return Document(_id_or(id, made), record.get(columns.text), kept, error)
+
+
+def _read_object(line: bytes) -> dict[str, Any] | str:
+    """Parse the JSON object of a line; return the reason if it has none."""
+    from relatum.data.json_files import decode, parse_json
+    from relatum.data.records import BadRecord
+
+    try:
+        record = parse_json(decode(line.removeprefix(b"\xef\xbb\xbf")))
+    except BadRecord as bad:
+        return f"found {bad.found}; expected {bad.expected}"
+    return record if isinstance(record, dict) else "the line is not a JSON object"
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:
@@ -123,6 +158,10 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
 def _id_or(id: object, made: str) -> str:
     if isinstance(id, str) and id:
         return _storable(id)
+    if isinstance(id, float) and isfinite(id):
+        return str(int(id)) if id == int(id) else str(id)  # pandas makes floats of whole numbers where some are missing
+    if isinstance(id, bytes):
+        return id.decode(errors="replace")
     return made if id is None or isinstance(id, str | float | bool | list | dict) else str(id)
 
 
@@ -130,20 +169,21 @@ class _Csv:
     """Comma- or tab-separated values with the names of the columns in the first line."""
 
     def read(self, file: InputFile, start: int, columns: Columns) -> Iterator[Rows]:
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-        tabs = ".tsv" in file.name.lower()
+        csv.field_size_limit(MAX_LINE)
+        tabs = ".tsv" in Path(file.name.lower()).suffixes[-2:]
         with _open(file) as (stream, stored):
             # Bytes that are not UTF-8 come through as surrogates, and become the error of their row.
-            text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
-            reader = csv.reader(text, delimiter="\t" if tabs else ",")
+            lines = _Recorder(io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline=""))
+            reader = csv.reader(lines, delimiter="\t" if tabs else ",")
             header = next(reader, [])
-            _check_columns(file, header, columns)
+            check_columns(file, header, columns)
             deque(islice(reader, start), maxlen=0)
             block = _Block(file, start, stored)
-            for row in reader:
+            while (row := lines.read_row(reader)) is not None:
                 # Each row has the names of its columns: rows travel to the workers without their file.
                 if block.add((header, row), sum(map(len, row)) + 1 if row else 0):
                     yield from block.take()
+            lines.check_last(file, reader)
             yield from block.take()
 
     def parse(self, rows: Rows, columns: Columns) -> Iterator[Document]:
@@ -162,6 +202,41 @@ class _Csv:
             yield Document(_id_or(record.get(columns.id or "id"), made), text, kept, error)
 
 
+class _Recorder:
+    """Lines on their way to a reader of CSV, with those of the last row."""
+
+    def __init__(self, lines: IO[str]) -> None:
+        self._lines = lines
+        self._last: list[str] = []
+
+    def __iter__(self) -> _Recorder:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._last.append(line)
+        return line
+
+    def read_row(self, reader: Iterator[list[str]]) -> list[str] | None:
+        """Return the next row, None at the end of the file."""
+        before, self._last = self._last, []
+        row = next(reader, None)
+        if row is None:
+            self._last = before
+        return row
+
+    def check_last(self, file: InputFile, reader: Any) -> None:
+        """Refuse a file that ends inside a quoted value: all that follows the quote was taken for one value."""
+        try:
+            list(csv.reader(self._last, reader.dialect, strict=True))
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise RelatumError(
+                    f"{file.path}: a quote in line {reader.line_num - len(self._last) + 1} is never closed, so that "
+                    'the lines after it cannot be told apart; close it, or write it as ""'
+                ) from None
+
+
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()
@@ -174,31 +249,33 @@ def _none_if_broken(value: str | None) -> str | None:
     return value if value is None or _is_utf8(value) else None
 
 
-def _check_columns(file: InputFile, names: Sequence[str], columns: Columns) -> None:
+def check_columns(file: InputFile, names: Sequence[str], columns: Columns) -> None:
     """Refuse a file that lacks a column that was asked for."""
+    if not names:
+        raise RelatumError(f"{file.path}: the file is empty; expected columns, among them {columns.text!r}")
     wanted = [columns.text, *([columns.id] if columns.id else []), *columns.keep]
     for name in wanted:
         if name not in names:
+            hint = "; the values seem to be separated by ;, expected ," if len(names) == 1 and ";" in names[0] else ""
             raise RelatumError(
-                f"{file.path}: there is no column {name!r}; its columns are {', '.join(names) or 'none'} "
+                f"{file.path}: there is no column {name!r}; its columns are {_storable(', '.join(names))}{hint} "
                 "(--text-column, --id-column, --keep)"
             )
+    for name in [*wanted, "id"]:
+        if names.count(name) > 1:
+            raise RelatumError(f"{file.path}: there are several columns {name!r}; rename all but one")
 
 
 class _Parquet:
     """Parquet files, read by row groups."""
 
     def read(self, file: InputFile, start: int, columns: Columns) -> Iterator[Rows]:
-        import fsspec
         import pyarrow.parquet as pq
 
-        with fsspec.open(file.path, "rb") as stream:
-            try:
-                parquet = pq.ParquetFile(stream, pre_buffer=False)
-            except (OSError, ValueError) as error:
-                raise RelatumError(f"{file.path}: not a Parquet file: {error}") from None
+        with open_stored(file.path) as stream:
+            parquet = pq.ParquetFile(stream, pre_buffer=False)
             names = parquet.schema_arrow.names
-            _check_columns(file, names, columns)
+            check_columns(file, names, columns)
             id = columns.id or ("id" if "id" in names else None)
             wanted = list(dict.fromkeys([columns.text, *([id] if id else []), *columns.keep]))
             first = 0
@@ -235,10 +312,10 @@ _BROKEN = object()
 
 
 def _value(column: Any, index: int) -> Any:
-    """Return a value of a column; `_BROKEN` if it is a string that is not UTF-8."""
+    """Return a value of a column; `_BROKEN` if Python has no such value."""
     try:
         return column[index].as_py()
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):  # bytes that are not UTF-8, or a date after the year 9999
         return _BROKEN
 
 
@@ -268,21 +345,24 @@ class _Text:
     """Text files, each a document; its id is its path without .txt."""
 
     def read(self, file: InputFile, start: int, columns: Columns) -> Iterator[Rows]:
-        del columns
         if start == 0:
+            if columns.keep or columns.id or columns.text != Columns().text:
+                raise RelatumError(
+                    f"{file.path}: a text file has no columns; leave out --text-column, --id-column and --keep"
+                )
             yield Rows(file, 0, [file.path], [file.size + 1], (0, file.size))
 
     def parse(self, rows: Rows, columns: Columns) -> Iterator[Document]:
-        import fsspec
-
         id = _storable(rows.file.name.removesuffix(".txt"))
         none = (None,) * len(columns.keep)
         for path in rows.rows:
             try:
-                with fsspec.open(path, "rb") as stream:
+                with open_stored(path) as stream:
                     yield Document(id, stream.read().decode("utf-8-sig"), none)
             except UnicodeDecodeError as error:
                 yield Document(id, None, none, f"byte {error.start} of the file is not UTF-8")
+            except OSError as error:
+                yield Document(id, None, none, f"the file cannot be read: {error.strerror or error}")
 
 
 SUFFIXES = {"parquet": ("parquet", "pq"), "jsonl": ("jsonl", "ndjson"), "csv": ("csv", "tsv"), "text": ("txt",)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from relatum.errors import RelatumError
@@ -24,6 +25,8 @@ class Source:
     url: str
     format: str
     files: tuple[InputFile, ...]
+    folder: str | None = None
+    """The path of the folder whose files are read, those of folders in it included; None if files were named."""
 
     def read(self, start: Position, columns: Columns) -> Iterator[Rows]:
         """Yield rows from a position to the end of the input."""
@@ -56,7 +59,7 @@ def find_source(url: str) -> Source:
     is_file = False
     try:
         system, path = fsspec.core.url_to_fs(url)
-        if _is_pattern(path):
+        if _is_pattern(path) and not system.exists(path):
             listing = system.glob(path, detail=True)
             root = path[: re.search(r"[*?\[]", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
         elif system.isdir(path):
@@ -76,22 +79,45 @@ def find_source(url: str) -> Source:
     n_bytes = 0
     for name, info in sorted(listing.items()):
         relative = name.removeprefix(root).lstrip("/")
-        if info.get("type") != "file" or (_HIDDEN.search(relative) and not is_file):
+        if _HIDDEN.search(relative) and not is_file:
+            continue
+        info = _follow_link(name, info)
+        if info["type"] == "directory":
             continue
         size = int(info.get("size") or 0)
         path = system.unstrip_protocol(name)
         files.append(InputFile(path, relative, size, _version(info), len(files), n_bytes))
         n_bytes += size
     if not files:
-        raise RelatumError(f"{url}: there are no files in it; expected .parquet, .jsonl, .csv or .txt")
-    return Source(url, _common_format(url, files), tuple(files))
+        raise RelatumError(f"{url}: there are no files in it; expected {EXPECTED}")
+    folder = root if listing and not is_file and root == path_of(url) else None
+    return Source(url, _common_format(url, files), tuple(files), folder)
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL or a file in its file system."""
+    fsspec = need_library("fsspec", "scale")
+    return str(fsspec.core.url_to_fs(url)[1]).rstrip("/")
+
+
+def _follow_link(name: str, info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entry of a file; for a link on a disk, that of the file it leads to."""
+    if info.get("type") in ("file", "directory") and not info.get("islink"):
+        return info
+    try:
+        found = Path(name).stat()
+    except OSError:
+        raise RelatumError(f"{name}: a link that leads nowhere; remove it, or choose files by a pattern") from None
+    if Path(name).is_dir():
+        raise RelatumError(f"{name}: a link to a folder, which is not followed; name that folder as --input")
+    return {"type": "file", "size": found.st_size, "mtime": found.st_mtime}
 
 
 def _is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
 
 
-def _version(info: dict[str, Any]) -> str:
+def _version(info: Mapping[str, Any]) -> str:
     """Return what changes when a file is written again: its ETag or its time."""
     for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified"):
         if info.get(key):
@@ -116,4 +142,7 @@ def format_of(name: str) -> str:
     for format, suffixes in SUFFIXES.items():
         if suffix in suffixes and (stem == name.lower() or format not in ("parquet", "text")):
             return format
-    raise RelatumError(f"{name}: not a kind of file that jobs read; expected {EXPECTED}")
+    raise RelatumError(
+        f"{name}: not a kind of file that jobs read; expected {EXPECTED}. Choose files by a pattern: --input "
+        "'FOLDER/*.jsonl'"
+    )

@@ -14,16 +14,19 @@ import hashlib
 import json
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from relatum._version import __version__
 from relatum.errors import RelatumError
 from relatum.extractor.finding import find_model
+from relatum.extractor.result import check_threshold
 from relatum.models.manifest import CARD, Manifest
 from relatum.scale.batch import MAX_CHARACTERS
+from relatum.scale.formats import check_columns, open_stored
 from relatum.scale.inputs import Source
-from relatum.scale.rows import Columns, Position
+from relatum.scale.rows import Columns, InputFile, Position
 from relatum.scale.shards import Shard, ShardSize, cut_shards
 from relatum.scale.storage import Storage
 from relatum.scale.writing import RESERVED, ResultFormat, file_name, read_ids
@@ -54,6 +57,13 @@ class JobSettings:
     shard: ShardSize = field(default_factory=ShardSize)
 
     def __post_init__(self) -> None:
+        names: tuple[object, ...] = (self.models, self.columns.keep)
+        if any(isinstance(value, str) for value in names):
+            raise TypeError("models and the columns to keep are tuples of names; put a single name in a tuple")
+        if self.format not in get_args(ResultFormat):
+            raise RelatumError(f"the format is {self.format!r}; expected {' or '.join(get_args(ResultFormat))}")
+        if self.threshold is not None:
+            check_threshold(self.threshold)
         for name in self.columns.keep:
             if name in RESERVED:
                 raise RelatumError(f"--keep {name}: the results have a column of that name; rename it in the input")
@@ -98,20 +108,34 @@ class Job:
         self.failed = 0
         self._furthest_byte = 0
         self.kept_types = _kept_types(source, settings.columns)
+        self._settings_record = self._record()
+        if storage.is_local and storage.path.is_file():
+            raise RelatumError(f"{storage.url}: a file; a job writes a folder, so name a new one")
+        if storage.read(_JOB) is None:
+            self._check_new()
+
+    def _check_new(self) -> None:
+        """Refuse to begin in a folder that holds something else; nothing has been written there yet."""
+        if found := [name for name in self.storage.names() if name != "_job"]:
+            raise RelatumError(
+                f"{self.storage.url}: the folder holds {found[0]}, and no job; name a new or empty folder"
+            )
+        _check_schemas(self.source, self.settings.columns, self.kept_types)
 
     @classmethod
     def open(cls, storage: Storage, source: Source, settings: JobSettings) -> Job:
         """Begin a job, or go on with the same job; another job in the folder is an error."""
         job = cls(storage, source, settings)
-        record = job._record()
+        job.begin()
+        return job
+
+    def begin(self) -> None:
+        """Write the record of a new job, or read what is done of the same job."""
+        storage, record = self.storage, self._settings_record
         stored = storage.read(_JOB)
         if stored is None:
-            if found := sorted(storage.sizes()):
-                raise RelatumError(
-                    f"{storage.url}: the folder holds {found[0]}, and no job; name a new or empty folder"
-                )
             storage.write(_JOB, _dump(record))
-            return job
+            return
         try:
             before = json.loads(stored)
         except ValueError:
@@ -123,10 +147,9 @@ class Job:
                 f"{storage.url}: another job was started in this folder: {_difference(before, record)}; use the same "
                 "command to go on with it, or name another folder"
             )
-        job._remove_drafts()
-        for entry in job._read_entries():
-            job._add(entry)
-        return job
+        self._remove_drafts()
+        for entry in self._read_entries():
+            self._add(entry)
 
     def _remove_drafts(self) -> None:
         """Remove what killed processes left unfinished."""
@@ -196,8 +219,9 @@ class Job:
                 f"{self.storage.url}: found {len(hashes)} documents, expected {self.documents}; run the same command "
                 "again"
             )
-        values, counts = np.unique(np.frombuffer(hashes, np.uint64), return_counts=True)
-        repeated = {int(value) for value in values[counts > 1]}
+        ordered = np.frombuffer(hashes, np.uint64)
+        ordered.sort()
+        repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
         shown = tuple(self._find_ids(repeated)) if repeated else ()
         report = JobReport(len(hashes), self.failed, len(self.entries), len(repeated), shown)
         self.storage.write(_REPORT, _dump(asdict(report)))
@@ -263,6 +287,8 @@ def _model_hash(name: str) -> str:
 
 def _difference(before: Any, now: Any, name: str = "") -> str:
     """Name the first setting that differs, with both values."""
+    if name == "input.sha256":
+        return "a file of the input has been written again since"
     if isinstance(before, dict) and isinstance(now, dict):
         for key in [*before, *now]:
             if before.get(key) != now.get(key):
@@ -274,12 +300,33 @@ def _kept_types(source: Source, columns: Columns) -> Sequence[tuple[str, Any]]:
     """Return the Arrow types of kept columns: those of the first Parquet file; None, a string, for other formats."""
     if source.format != "parquet" or not columns.keep:
         return [(name, None) for name in columns.keep]
-    import fsspec
-    import pyarrow.parquet as pq
-
-    with fsspec.open(source.files[0].path, "rb") as stream:
-        schema = pq.read_schema(stream)
+    schema = _read_schema(source.files[0])
     missing = [name for name in columns.keep if name not in schema.names]
     if missing:
         raise RelatumError(f"{source.files[0].path}: there is no column {missing[0]!r} (--keep)")
     return [(name, schema.field(name).type) for name in columns.keep]
+
+
+def _read_schema(file: InputFile) -> Any:
+    import pyarrow.parquet as pq
+
+    try:
+        with open_stored(file.path) as stream:
+            return pq.read_schema(stream)
+    except (OSError, ValueError) as error:  # errors of Arrow are among them
+        raise RelatumError(f"{file.path}: cannot be read as Parquet: {error}") from None
+
+
+def _check_schemas(source: Source, columns: Columns, kept_types: Sequence[tuple[str, Any]]) -> None:
+    """Refuse Parquet files without the columns, or with other types of kept columns, before hours of work are done."""
+    if source.format != "parquet":
+        return
+    with ThreadPoolExecutor(16) as pool:
+        for file, schema in zip(source.files, pool.map(_read_schema, source.files), strict=True):
+            check_columns(file, schema.names, columns)
+            for name, type in kept_types:
+                if schema.field(name).type != type:
+                    raise RelatumError(
+                        f"{file.path}: the column {name!r} has the type {schema.field(name).type}, and {type} in "
+                        f"{source.files[0].path}; a column that is kept must have one type (--keep)"
+                    )

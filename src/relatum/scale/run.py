@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from relatum.errors import RelatumError
 from relatum.extractor.device import choose_device
-from relatum.scale.inputs import find_source
+from relatum.scale.inputs import Source, find_source, path_of
 from relatum.scale.job import Job, JobReport, JobSettings
 from relatum.scale.local import LocalEngine, count_cores
 from relatum.scale.progress import JobProgress
@@ -46,14 +46,41 @@ def extract_job(
     of each worker. The results depend on neither. `address` is that of a Ray cluster; without it Ray starts on this
     machine.
     """
+    _check_arguments(engine, workers, threads)
     settings = _for_device(settings or JobSettings(), engine)
     source = find_source(str(input))
     storage = Storage(str(out))
+    _check_folders(source, storage)
+    job = Job(storage, source, settings)
     with _locked(storage):
-        job = Job.open(storage, source, settings)
+        job.begin()
         plan = WorkerPlan(settings, source.format, job.kept_types, str(out), settings.device)
         done = _choose_engine(engine, workers, threads, address, settings.device).run(job, plan, on_progress or _ignore)
+        if done and find_source(source.url).fingerprint() != source.fingerprint():
+            raise RelatumError(
+                f"{source.url}: the input changed while the job was running, so that nobody knows what {storage.url} "
+                "holds; run the job again in another folder"
+            )
         return job.finish() if done else job.report_stopped()
+
+
+def _check_arguments(engine: str, workers: int | None, threads: int | None) -> None:
+    if engine not in get_args(Engine):
+        raise RelatumError(f"the engine is {engine!r}; expected {' or '.join(get_args(Engine))}")
+    for name, number in (("workers", workers), ("threads", threads)):
+        if number is not None and number < 1:
+            raise RelatumError(f"{name} is {number}; expected at least 1, or None for the default")
+
+
+def _check_folders(source: Source, storage: Storage) -> None:
+    """Refuse a folder of results that would be part of the input at the next start, or that workers cannot reach."""
+    if storage.url.startswith("memory:"):
+        raise RelatumError(f"{storage.url}: the memory of this process, which its workers do not share; name a folder")
+    folder = source.folder
+    if folder is not None and f"{path_of(storage.url)}/".startswith(f"{folder}/"):
+        raise RelatumError(
+            f"{storage.url}: the folder of the results lies in that of the input, {source.url}; name another folder"
+        )
 
 
 def _for_device(settings: JobSettings, engine: Engine) -> JobSettings:

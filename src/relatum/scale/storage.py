@@ -58,6 +58,17 @@ class Storage:
     def open(self, name: str) -> Any:
         return self._system.open(self._name(name), "rb")
 
+    def names(self) -> list[str]:
+        """Return the names of the files and folders directly in the folder; drafts are left out."""
+        self._system.invalidate_cache()
+        with self._naming("", "listed"):
+            try:
+                found = self._system.ls(self._root, detail=False)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        names = [name.rstrip("/").rpartition("/")[2] for name in found]
+        return sorted(name for name in names if name and not name.startswith("."))
+
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the sizes of the files directly in a folder, by name; drafts are left out."""
         self._system.invalidate_cache()

@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
-from relatum.errors import RelatumError
+from relatum.errors import RelatumError, explain_os_error
 from relatum.scale.batch import Row, extract_texts
 from relatum.scale.job import Entry, JobSettings
 from relatum.scale.rows import Document
@@ -104,6 +104,8 @@ def describe_failure(error: Exception, shard: Shard) -> str:
     """Return the message for an error that no document is to blame for."""
     if isinstance(error, RelatumError):
         return str(error)
+    if isinstance(error, OSError):
+        return f"{explain_os_error(error)}; then run the same command again to go on"
     return f"shard {shard.number}: {type(error).__name__}: {error}; run the same command again to go on"
 
 
