@@ -159,9 +159,7 @@ def test_text_column_can_have_another_name(extractor: Extractor, expected: list[
 
 
 def test_batch_that_is_no_table_is_refused(extractor: Extractor) -> None:
-    with pytest.raises(
-        TypeError, match="expected a pandas DataFrame, an Arrow table or a dict of lists, found builtins.list"
-    ):
+    with pytest.raises(TypeError, match=r"expected a pandas DataFrame, .* or a dict of lists, found builtins\.list"):
         extract_batch(TEXTS, extractor)
 
 

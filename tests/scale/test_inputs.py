@@ -423,7 +423,7 @@ def test_quotes_inside_values_are_no_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [Columns("body"), Columns(id="uid"), Columns(keep=("sorce",))])
 def test_column_that_no_line_has_is_refused(tmp_path: Path, columns: Columns) -> None:
     (tmp_path / "a.jsonl").write_bytes(as_jsonl(RECORDS))
-    with pytest.raises(RelatumError, match="there is no column .*; its columns are id, text"):
+    with pytest.raises(RelatumError, match=r"there is no column .*; its columns are id, text"):
         read_all(tmp_path / "a.jsonl", columns)
 
 
