@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from relatum.errors import RelatumError
 from relatum.scale import JobSettings, extract_job
+from relatum.scale.inputs import find_source
 from relatum.scale.shards import ShardSize
 from relatum.scale.storage import Storage
 from relatum.scale.writing import read_ids
@@ -256,3 +258,13 @@ def test_jobs_run_on_any_file_system_that_fsspec_knows(memory: str, settings: Jo
         with storage.open(name) as stream:
             ids += read_ids(stream, format)
     assert ids == IDS
+
+
+def test_input_that_another_program_changes_has_another_fingerprint(bucket: str) -> None:
+    boto3 = pytest.importorskip("boto3")
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    prints = []
+    for body in (b'{"text": "a"}\n', b'{"text": "b"}\n'):
+        client.put_object(Bucket=bucket.removeprefix("s3://"), Key="in/a.jsonl", Body=body)
+        prints.append(find_source(f"{bucket}/in").fingerprint())
+    assert prints[0] != prints[1]

@@ -59,6 +59,7 @@ def find_source(url: str) -> Source:
     is_file = False
     try:
         system, path = fsspec.core.url_to_fs(url)
+        system.invalidate_cache()  # the files may have changed since they were listed last
         if _is_pattern(path) and not system.exists(path):
             listing = system.glob(path, detail=True)
             root = path[: re.search(r"[*?\[]", path).start()].rpartition("/")[0]  # type: ignore[union-attr]
