@@ -5,7 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("splitting", "prose", "inspect_large", "score", "md_gru", "step", "extract", "scale", "serve", "waiting")
+BENCHMARKS = (
+    "splitting",
+    "prose",
+    "inspect_large",
+    "score",
+    "md_gru",
+    "step",
+    "extract",
+    "scale",
+    "kills",
+    "serve",
+    "waiting",
+)
 """The other modules here are parts of these."""
 
 

@@ -36,11 +36,12 @@ def make_text(number: int) -> str:
 class Command:
     """The command of a job: input, folder and engine."""
 
-    def __init__(self, input: Path, out: Path, engine: str, workers: int, model: str) -> None:
+    def __init__(self, input: Path, out: Path, engine: str, options: argparse.Namespace) -> None:
         self.out = out
         self._command = [
             *(sys.executable, "-P", "-m", "relatum", "extract", "--input", str(input), "--out", str(out)),
-            *("--engine", engine, "--workers", str(workers), "--threads", "1", "--model", model),
+            *("--engine", engine, "--workers", str(options.workers), "--threads", "1", "--model", options.model),
+            *("--shard-documents", str(options.shard)),
         ]
 
     def start(self) -> subprocess.Popen[str]:
@@ -135,33 +136,32 @@ def complain(folder: Path, n_documents: int, expected: dict[str, bytes]) -> str 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=10, help="of each kind")
+    parser.add_argument("--documents", type=int, default=4000)
+    parser.add_argument("--kills", type=int, default=2, help="of each kind")
     parser.add_argument(
         "--kinds", nargs="+", choices=("worker", "driver", "actor"), default=["worker", "driver", "actor"]
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--model", default="news")
+    parser.add_argument("--shard", type=int, default=100, help="documents per shard")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    n_shards = -(-options.documents // 1000)
+    n_shards = -(-options.documents // options.shard)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         input = folder / "in.jsonl"
         with input.open("w", encoding="utf-8") as stream:
             for number in range(options.documents):
                 stream.write(json.dumps({"id": f"d{number}", "text": make_text(number)}) + "\n")
-        plain = Command(input, folder / "undisturbed", "local", options.workers, options.model)
+        plain = Command(input, folder / "undisturbed", "local", options)
         begun = time.monotonic()
         say(f"undisturbed: {finish(plain.start())}")
         say(f"  {time.monotonic() - begun:.0f} s")
         expected = result_files(plain.out)
         wrong = complain(plain.out, options.documents, expected)
         for kind in options.kinds if wrong is None else ():
-            command = Command(
-                input, folder / kind, "ray" if kind == "actor" else "local", options.workers, options.model
-            )
+            command = Command(input, folder / kind, "ray" if kind == "actor" else "local", options)
             moments = sorted(rng.uniform(0, 0.95) for _ in range(options.kills))
             begun = time.monotonic()
             if kind == "driver":

@@ -27,6 +27,8 @@ from relatum.training.stopping import Stopping
 _AHEAD = 2
 """Tasks that a worker has at once: one under way, and one that waits so that the worker never does."""
 _TICK = 0.5
+_LISTENED = 5.0
+"""Seconds to wait for the last words of a process that has ended."""
 
 OnProgress = Callable[[JobProgress], None]
 
@@ -70,7 +72,8 @@ class _Worker:
             start_new_session=True,  # Ctrl-C reaches the engine alone
         )
         self._send(plan)
-        threading.Thread(target=self._listen, args=(events,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
+        self._listener.start()
 
     @property
     def pid(self) -> int:
@@ -92,7 +95,7 @@ class _Worker:
 
     def _listen(self, events: Queue[tuple[_Worker, Any]]) -> None:
         assert self._process.stdout is not None
-        with suppress(EOFError, OSError, pickle.UnpicklingError):
+        with suppress(EOFError, OSError, ValueError, pickle.UnpicklingError):  # the process, or its pipe, has ended
             while True:
                 events.put((self, pickle.load(self._process.stdout)))
         events.put((self, None))
@@ -103,6 +106,7 @@ class _Worker:
     def close(self) -> str:
         """Wait for the process to end; return the last lines that it wrote."""
         status = self._process.wait()
+        self._listener.join(_LISTENED)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             with suppress(BrokenPipeError):
