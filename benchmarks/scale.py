@@ -1,8 +1,8 @@
 """How many documents a second a job extracts with one worker and with several; checked before a speed is printed.
 
 All jobs must write the very same files, and on the first documents the entities and relations of an extractor in this
-process. The speed of a job counts from the first shard that is done to the last, so that the start of the workers is
-left out; `seconds` has it. Memory is what a worker holds: after a tenth of the documents, and at the end. On a GPU the
+process. The speed of a job counts from as many shards as there are workers to the last, so that the start of the workers
+is left out; `seconds` has it. Memory is what a worker holds: after a tenth of the documents, and at the end. On a GPU the
 busy share is sampled by nvidia-smi. The texts are the lines of `--texts` (a .txt or .txt.gz file), or else the
 sentences of conll04 in $RELATUM_DATA, or our own examples, over and over. Rows go to a JSON file with `--out`.
 """
@@ -86,9 +86,9 @@ class Watch:
             self.times.append((time.perf_counter(), progress.documents))
             self.memory.append(max(progress.memory.values(), default=0) >> 20)
 
-    @property
-    def documents_per_s(self) -> float:
-        (start, first), (end, last) = self.times[0], self.times[-1]
+    def documents_per_s(self, workers: int) -> float:
+        """Return the rate from the time when every worker has done a shard, about, to the end."""
+        (start, first), (end, last) = self.times[workers - 1], self.times[-1]
         return (last - first) / (end - start)
 
     def memory_at(self, share: float) -> int:
@@ -236,7 +236,7 @@ def main() -> int:
                     print(f"{engine}, {workers} workers: WRONG, {wrong}; its speed means nothing", file=sys.stderr)
                     return 1
                 shutil.rmtree(out)
-                rate = watch.documents_per_s
+                rate = watch.documents_per_s(workers)
                 first_rate = first_rate or rate
                 per_document = sentences / options.documents
                 row = Row(
