@@ -1,9 +1,9 @@
 """How many documents a second a job extracts with one worker and with several; checked before a speed is printed.
 
 All jobs must write the very same files, and on the first documents the entities and relations of an extractor in this
-process. The speed of a job counts from as many shards as there are workers to the last, so that the start of the workers
-is left out; `seconds` has it. Memory is what a worker holds: after a tenth of the documents, and at the end. On a GPU the
-busy share is sampled by nvidia-smi. The texts are the lines of `--texts` (a .txt or .txt.gz file), or else the
+process. The speed of a job counts from the time when as many shards are done as there are workers, so that their start
+is left out; `seconds` has it. Memory is what a worker holds: after a tenth of the documents, and at the end. On a GPU
+the busy share is sampled by nvidia-smi. The texts are the lines of `--texts` (a .txt or .txt.gz file), or else the
 sentences of conll04 in $RELATUM_DATA, or our own examples, over and over. Rows go to a JSON file with `--out`.
 """
 
