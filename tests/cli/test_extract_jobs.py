@@ -261,7 +261,7 @@ def test_job_writes_what_was_asked_for_and_counts_it(
     assert said.out == ""
     assert said.err.splitlines() == [
         "relatum: 5 documents in, 5 documents out, in 3 shards: out",
-        "relatum: 1 documents could not be read; the column error has the reasons",
+        "relatum: 1 document could not be read; the column error has the reasons",
     ]
     assert sorted(path.name for path in Path("out").glob("part-*")) == [f"part-00000{n}.{format}" for n in range(3)]
     rows = read_rows()
@@ -426,3 +426,9 @@ def test_errors_of_a_job_are_raised_to_whoever_calls_it_from_python(model: str) 
 
     with pytest.raises(RelatumError, match="--address is for --engine ray; leave it out, or add --engine ray"):
         extract_job("in.jsonl", "out", JobSettings((model,)), address="10.0.0.1:6379")
+
+
+def test_job_without_documents_says_so(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    call.report = JobReport(0, 0, 0, 0, ())
+    assert extract() == 0
+    assert "the input holds no documents" in capsys.readouterr().err

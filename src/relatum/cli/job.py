@@ -172,7 +172,10 @@ def describe(report: JobReport, out: str) -> Iterator[str]:
     shards = "1 shard" if report.shards == 1 else f"{report.shards:,} shards"
     yield f"{report.documents:,} documents in, {report.documents:,} documents out, in {shards}: {out}"
     if report.failed:
-        yield f"{report.failed:,} documents could not be read; the column error has the reasons"
+        failed = "1 document" if report.failed == 1 else f"{report.failed:,} documents"
+        yield f"{failed} could not be read; the column error has the reasons"
+    if not report.documents:
+        yield "the input holds no documents, so that there is no file of results"
     if report.duplicates:
         more = ", …" if report.duplicates > len(report.duplicate_ids) else ""
         yield f"{report.duplicates:,} ids occur more than once: {', '.join(report.duplicate_ids)}{more}"
