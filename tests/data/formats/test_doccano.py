@@ -147,6 +147,8 @@ def test_recognise_leaves_other_records_alone(tmp_path: Path, record: object) ->
 
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+# A column of doccano's own name cannot be metadata too; `relatum convert` says that it is left out.
+COLUMNS = STRINGS.filter(lambda key: key not in (*FORMAT.keys, "Comments"))
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | STRINGS
 JSON: st.SearchStrategy[Any] = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(STRINGS, PLAIN, max_size=2)
 
@@ -160,7 +162,7 @@ def documents(draw: st.DrawFn) -> Document:
         entities.append(Entity(Span(start, draw(st.integers(start + 1, len(text)))), draw(STRINGS)))
     mention = st.sampled_from(entities) if entities else st.nothing()
     relations = draw(st.lists(st.builds(Relation, mention, mention, STRINGS), max_size=4))
-    metadata = draw(st.dictionaries(STRINGS, JSON, max_size=2))
+    metadata = draw(st.dictionaries(COLUMNS, JSON, max_size=2))
     return Document(draw(STRINGS), text, Annotation(tuple(entities), tuple(relations)), metadata=metadata)
 
 
