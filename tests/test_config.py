@@ -27,7 +27,7 @@ from relatum.config import (
 from relatum.config.conditions import CONDITIONS, find_idle
 from relatum.config.keys import expected, fields
 from relatum.config.loading import load
-from relatum.config.sections import Section
+from relatum.config.values import Section
 from relatum.config.toml import key_lines, to_toml
 from relatum.errors import ConfigError
 

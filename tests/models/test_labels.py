@@ -67,7 +67,7 @@ def test_what_the_tags_cannot_say_is_counted(make_model: Any) -> None:
     other = Entity(Span(3, 4), "Org")
     relations = (Relation(one, inner, "Work_For"), Relation(other, one, "Work_For"))
     example = Example(Sentence(("a", "b", "c", "d")), Annotation((one, inner, other), relations))
-    labels = label_example(example, make_model())
+    labels = label_example(example, make_model(), None)
     assert labels.n_lost_entities == 1
     assert labels.n_lost_relations >= 1
 

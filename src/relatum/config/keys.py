@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from relatum.config.sections import Section
+from relatum.config.values import Section
 
 
 @dataclass(frozen=True, slots=True)

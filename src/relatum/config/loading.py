@@ -12,7 +12,8 @@ from pydantic_core import ErrorDetails
 
 from relatum.config.conditions import find_idle
 from relatum.config.keys import expected, fields
-from relatum.config.sections import Config, Section
+from relatum.config.sections import Config
+from relatum.config.values import Section
 from relatum.config.sources import DIRECTIVES, Files, Setting, SettingsSource
 from relatum.config.toml import show
 from relatum.errors import ConfigError, Problem

@@ -6,58 +6,27 @@ messages follow. A key that may be left unset has None as its default, since TOM
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-
-def _odd(value: int) -> int:
-    if value % 2 == 0:
-        raise ValueError("an odd number")
-    return value
-
-
-def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(values)) < len(values):
-        raise ValueError("each of them at most once")
-    return values
-
-
-def _not_fp16(value: object) -> object:
-    if value == "fp16":
-        raise ValueError(
-            '"fp32" or "bf16" (losses are summed and gradients reach thousands: fp16 has too small a range for them)'
-        )
-    return value
-
-
-FunctionName = Annotated[
-    str,
-    Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$", description='"package.module:function"'),
-]
-
-# Settings also come with models that strangers made: nothing that they ask for may take all memory, or for ever.
-Positive = Annotated[int, Field(gt=0, lt=2**31)]
-NotNegative = Annotated[int, Field(ge=0, lt=2**31)]
-Layers = Annotated[int, Field(gt=0, le=1000)]
-Width = Annotated[int, Field(gt=0, le=16_384)]
-InnerWidth = Annotated[int, Field(gt=0, le=65_536)]
-EvenWidth = Annotated[int, Field(gt=0, le=16_384, multiple_of=2)]
-OddSize = Annotated[int, AfterValidator(_odd), Field(gt=0, le=255)]
-Cells = Annotated[int, Field(gt=0, le=2**26)]
-Words = Annotated[int, Field(gt=0, le=2**13)]
-PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Section(BaseModel):
-    """Keys that belong together; strict, so that the string "3" is not the number 3."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every key with its value, in types that JSON can hold."""
-        return self.model_dump(mode="json")
+from relatum.config.values import (
+    Cells,
+    EvenWidth,
+    Fraction,
+    FunctionName,
+    InnerWidth,
+    Layers,
+    NotNegative,
+    OddSize,
+    Positive,
+    PositiveNumber,
+    Section,
+    Width,
+    Words,
+    distinct,
+    not_fp16,
+)
 
 
 class TextConfig(Section):
@@ -105,6 +74,12 @@ class DataConfig(Section):
 class TaggingConfig(Section):
     """Conversion of annotations to labels; the defaults are the paper's formulation."""
 
+    kind: Literal["words", "spans"] = Field(
+        default="words",
+        description='The formulation. "words" is the paper\'s: each word has one tag, each pair of words one relation. '
+        '"spans" marks each entity and relation by cells of its own, so that entities may nest and overlap, and a pair '
+        "may have several relations.",
+    )
     scheme: Literal["bio", "bioes"] = Field(default="bio", description="The tags that mark entities in a sentence.")
     fill: Literal["entire", "lower", "upper"] = Field(
         default="entire", description="The part of the relation table that is filled: all of it, or one triangle."
@@ -112,6 +87,11 @@ class TaggingConfig(Section):
     cells: Literal["entity", "last"] = Field(
         default="entity",
         description="The cells that carry a relation: all words of both entities, or only the last word of each.",
+    )
+    span_cells: Literal["ends", "entity"] = Field(
+        default="ends",
+        description="The cells that carry a relation in span tagging: those of the two first and of the two last words "
+        "of its entities, or all cells of both.",
     )
     directed: bool = Field(
         default=True, description="Use a tag for each direction of a relation; if false, one tag for both."
@@ -132,7 +112,7 @@ class EncoderConfig(Section):
         description="The encoder: one that comes with relatum or was fetched (relatum encoder), a folder, or a name on "
         "the model hub.",
     )
-    beside: Annotated[tuple[str, ...], AfterValidator(_distinct)] = Field(
+    beside: Annotated[tuple[str, ...], AfterValidator(distinct)] = Field(
         default=(),
         description="Further Hugging Face encoders; their vectors and attention maps stand beside the first's.",
     )
@@ -182,7 +162,7 @@ class EncoderConfig(Section):
         default=16.0, description="The output of an adapter is multiplied by lora_alpha / lora_rank."
     )
     lora_dropout: Fraction = Field(default=0.0, description="The dropout on the input of adapters.")
-    lora_modules: Annotated[tuple[str, ...], AfterValidator(_distinct), Field(min_length=1)] | None = Field(
+    lora_modules: Annotated[tuple[str, ...], AfterValidator(distinct), Field(min_length=1)] | None = Field(
         default=None,
         description="The linear layers that get adapters, by the last parts of their names, such as query and value. "
         "If unset, all but the embeddings'.",
@@ -258,13 +238,13 @@ class TableConfig(Section):
         default=None, description="The width of the table's cells; if unset, model.width. A narrower table is faster."
     )
     directions: Annotated[
-        tuple[Literal["nw", "ne", "sw", "se"], ...], AfterValidator(_distinct), Field(min_length=1)
+        tuple[Literal["nw", "ne", "sw", "se"], ...], AfterValidator(distinct), Field(min_length=1)
     ] = Field(
         default=("nw", "se"),
         description="The corners from which recurrent networks run over the table; nw is row⁺col⁺ in the paper, ne "
         "row⁺col⁻, sw row⁻col⁺ and se row⁻col⁻. The table's width is divided among them.",
     )
-    predecessors: Annotated[tuple[Literal["below", "up", "left"], ...], AfterValidator(_distinct)] = Field(
+    predecessors: Annotated[tuple[Literal["below", "up", "left"], ...], AfterValidator(distinct)] = Field(
         default=("below", "up", "left"),
         description="The cells whose states a cell reads: in the layer below, in the row before (up), in the column "
         "before (left).",
@@ -311,6 +291,14 @@ class DecodingConfig(Section):
         default="rules",
         description="The choice of the words' tags: each word's likeliest tag, read by rules, as behind the published "
         "numbers; or the likeliest sequence in which every entity has tags of one type.",
+    )
+    overlap: Literal["none", "nested", "any"] = Field(
+        default="any",
+        description="Entities that may share words, in span tagging: none, only one inside another, or any.",
+    )
+    relations_of_pair: Literal["one", "several"] = Field(
+        default="several",
+        description="The most relations from one entity to another, in span tagging: one, or as many as are found.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",
@@ -373,12 +361,13 @@ class TrainingConfig(Section):
     loss: Literal["sum", "mean"] = Field(
         default="sum", description="Sum the losses over words, cells and batch, or average them."
     )
+    cell_loss: Literal["zlpr", "bce"] = Field(default="zlpr", description="The loss of a cell in span tagging.")
     diagonal_loss: bool = Field(
         default=True, description="Include the cells on the diagonal, which have no relation, in the relation loss."
     )
     entity_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the entity loss.")
     relation_weight: Annotated[float, Field(ge=0)] = Field(default=1.0, description="The weight of the relation loss.")
-    precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(_not_fp16)] = Field(
+    precision: Annotated[Literal["fp32", "bf16"], BeforeValidator(not_fp16)] = Field(
         default="fp32",
         description="The precision of products over the table in updates and evaluations on dev, and of a tuned "
         "encoder in updates. Weights, sums and scores stay in fp32. On a GPU, fp32 is computed as TF32, and bf16 is "
@@ -404,7 +393,7 @@ class TrainingConfig(Section):
     keep_checkpoints: Positive = Field(
         default=2, description="The number of checkpoints to keep, and of best models beside them."
     )
-    trackers: Annotated[tuple[Literal["tensorboard", "wandb", "mlflow"], ...], AfterValidator(_distinct)] = Field(
+    trackers: Annotated[tuple[Literal["tensorboard", "wandb", "mlflow"], ...], AfterValidator(distinct)] = Field(
         default=(), description="Trackers to send the learning curve to; they must be installed."
     )
     dev: Literal["choose", "train"] = Field(

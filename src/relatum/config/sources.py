@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.config.keys import expected, fields, join, nearest, sections, subsection
-from relatum.config.sections import Section
+from relatum.config.values import Section
 from relatum.config.toml import key_lines, show
 from relatum.errors import Problem, printable
 

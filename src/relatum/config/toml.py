@@ -10,7 +10,8 @@ from itertools import groupby
 
 from relatum.config.conditions import Condition, find_idle
 from relatum.config.keys import Key, join, list_keys, sections
-from relatum.config.sections import Config, Section
+from relatum.config.sections import Config
+from relatum.config.values import Section
 from relatum.errors import printable
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from relatum.decoding.entities import Search, decode_words
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.relations import Constraints, Opposite, decode_tables
+from relatum.decoding.spans import Overlap, SpanChoices, decode_spans
+from relatum.tagging.spans import SpanTags
 from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity
 
@@ -22,6 +24,10 @@ class DecodingOptions:
     """The search for the tags of words, as `decode_entities` explains."""
     constraints: Constraints = "none"
     """The relations that are possible between two entities, as `decode_relations` explains."""
+    overlap: Overlap = "any"
+    """Entities that may share words, in span tagging."""
+    several_relations: bool = True
+    """True if an ordered pair of entities may have several relations, in span tagging."""
 
 
 def decode_sentences(
@@ -39,11 +45,14 @@ def decode_sentences(
     only relations between them are looked for; they may be nested, overlapping or discontinuous. Without relation
     probabilities there are no relations.
     """
+    cells = tagging.cells
+    if isinstance(cells, SpanTags):
+        assert relation_probabilities is not None  # such a model has a table
+        choices = SpanChoices(options.overlap, options.several_relations, options.constraints)
+        return decode_spans(relation_probabilities, lengths, cells, choices, entities)
     if entities is None:
         entities = decode_words(entity_probabilities, lengths, tagging.words, options.search)
     if relation_probabilities is None:
         return [Annotation(of_sentence) for of_sentence in entities]
-    relations = decode_tables(
-        relation_probabilities, lengths, entities, tagging.cells, options.opposite, options.constraints
-    )
+    relations = decode_tables(relation_probabilities, lengths, entities, cells, options.opposite, options.constraints)
     return [Annotation(*of_sentence) for of_sentence in zip(entities, relations, strict=True)]

@@ -139,6 +139,12 @@ def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilit
         None if of_cells is None else Logits(of_cells),
         [len(words) for words in job.words],
         model.tagging,
-        DecodingOptions(settings.opposite, settings.entities, settings.constraints),
+        DecodingOptions(
+            settings.opposite,
+            settings.entities,
+            settings.constraints,
+            settings.overlap,
+            settings.relations_of_pair == "several",
+        ),
         job.given,
     )

@@ -17,14 +17,45 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Tags of words (batch, words) and of cells (batch, words, words); `IGNORED` outside the sentences."""
+    """Tags of words (batch, words) and of cells (batch, words, words); `IGNORED` outside the sentences.
+
+    If cells have any number of tags, `relation_tags` are rows of `tag_sets`.
+    """
 
     entity_tags: Tensor
     relation_tags: Tensor
+    tag_sets: Tensor | None = None
+    """(sets, tags): True for the tags in a set."""
 
     def to(self, device: torch.device | str) -> Labels:
         entity_tags = self.entity_tags.to(device, non_blocking=True)
-        return Labels(entity_tags, self.relation_tags.to(device, non_blocking=True))
+        tag_sets = None if self.tag_sets is None else self.tag_sets.to(device, non_blocking=True)
+        return Labels(entity_tags, self.relation_tags.to(device, non_blocking=True), tag_sets)
+
+
+class TagSets:
+    """The different sets of tags that cells have, numbered in the order in which they come; 0 is the empty set.
+
+    Few sets occur in a corpus, so a number for each cell takes a small part of the memory of all its tags.
+    """
+
+    def __init__(self, n_tags: int) -> None:
+        self._n_tags = n_tags
+        self._numbers: dict[tuple[int, ...], int] = {(): 0}
+        self._table: Tensor | None = None
+
+    def number(self, tags: tuple[int, ...]) -> int:
+        """Return the number of a set, a new one if it has not come yet."""
+        return self._numbers.setdefault(tags, len(self._numbers))
+
+    def to_table(self, device: torch.device | str) -> Tensor:
+        """Return (sets, tags), on the device: True for the tags in a set."""
+        if self._table is None or len(self._table) < len(self._numbers):
+            table = torch.zeros(len(self._numbers), self._n_tags, dtype=torch.bool)
+            for tags, number in self._numbers.items():
+                table[number, list(tags)] = True
+            self._table = table.to(device)
+        return self._table.to(device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +68,21 @@ class ExampleLabels:
     n_lost_relations: int
 
 
-def label_example(example: Example, model: Model) -> ExampleLabels:
-    """Return the tags of one example; cells that the table tags do not fill are ignored."""
+def make_tag_sets(model: Model) -> TagSets | None:
+    """Return an empty list of sets for a model whose cells have any number of tags; None for others."""
+    return TagSets(len(model.tagging.cells.names)) if model.tagging.has_tag_sets else None
+
+
+def label_example(example: Example, model: Model, sets: TagSets | None) -> ExampleLabels:
+    """Return the tags of one example; cells that the table tags do not fill are ignored.
+
+    New sets of tags are added to `sets`.
+    """
     n_words = len(example.sentence)
     tagged = model.tagging.encode(example.gold, n_words)
     relation_tags = torch.zeros(n_words, n_words, dtype=torch.long)
-    for (row, column), tag in tagged.cell_tags.items():
-        relation_tags[row, column] = tag
+    for (row, column), tags in tagged.cell_tags.items():
+        relation_tags[row, column] = tags[0] if sets is None else sets.number(tags)
     relation_tags[~torch.from_numpy(model.tagging.fill_mask(n_words))] = IGNORED
     if not model.config.training.diagonal_loss:
         relation_tags.fill_diagonal_(IGNORED)
@@ -51,7 +90,7 @@ def label_example(example: Example, model: Model) -> ExampleLabels:
     return ExampleLabels(torch.tensor(tagged.word_tags), relation_tags, *n_lost)
 
 
-def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None) -> Labels:
+def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None, tag_sets: Tensor | None = None) -> Labels:
     """Stack the labels of a batch, padded to the longest sentence, or to `n_words`."""
     n_words = n_words or max(len(example.entity_tags) for example in labels)
     entity_tags = torch.full((len(labels), n_words), IGNORED)
@@ -60,9 +99,11 @@ def stack_labels(labels: Sequence[ExampleLabels], n_words: int | None = None) ->
         length = len(example.entity_tags)
         entity_tags[row, :length] = example.entity_tags
         relation_tags[row, :length, :length] = example.relation_tags
-    return Labels(entity_tags, relation_tags)
+    return Labels(entity_tags, relation_tags, tag_sets)
 
 
 def make_labels(examples: Sequence[Example], model: Model) -> Labels:
     """The labels of a batch of examples."""
-    return stack_labels([label_example(example, model) for example in examples])
+    sets = make_tag_sets(model)
+    labels = [label_example(example, model, sets) for example in examples]
+    return stack_labels(labels, tag_sets=None if sets is None else sets.to_table("cpu"))

@@ -87,6 +87,17 @@ class TableLabels:
     gained: tuple[Relation, ...] = ()
 
 
+def canonical(relation: Relation, schema: Schema) -> Relation:
+    """Return the relation in the order in which decoding gives it: if symmetric, the earlier entity is the head.
+
+    If both entities have the same span, their labels decide.
+    """
+    head, tail = relation.head, relation.tail
+    if (tail.span, tail.label) < (head.span, head.label) and schema.is_symmetric(relation.label):
+        return replace(relation, head=relation.tail, tail=relation.head)
+    return relation
+
+
 @dataclass(frozen=True, slots=True)
 class _Tag:
     name: str
@@ -272,10 +283,7 @@ class TableTags:
         return len(set(words)) < len(words)
 
     def canonical(self, relation: Relation) -> Relation:
-        """Return the relation in the order in which decoding gives it: if symmetric, the earlier entity is the head."""
-        if relation.tail.span < relation.head.span and self.schema.is_symmetric(relation.label):
-            return replace(relation, head=relation.tail, tail=relation.head)
-        return relation
+        return canonical(relation, self.schema)
 
     def decode(self, cells: Mapping[Cell, int], entities: Iterable[Entity]) -> tuple[Relation, ...]:
         """Return the relations between the entities that any table of tags stands for, in the order of the entities.

@@ -14,7 +14,7 @@ from relatum.data.windows import make_windows, window_examples
 from relatum.encoders.base import EncoderInput, EncoderOutput, Features, TextEncoder
 from relatum.models.collate import IndexedSentence, collate
 from relatum.models.inputs import ModelInputs
-from relatum.models.labels import IGNORED, Labels, label_example
+from relatum.models.labels import IGNORED, Labels, label_example, make_tag_sets
 from relatum.models.model import Model
 from relatum.types import Example, Sentence
 
@@ -75,6 +75,10 @@ class Batches:
         self._fixed_sizes = model.device.type == "cuda" if fixed_sizes is None else fixed_sizes
         self._indexed: list[_IndexedExample | None] = [None] * len(examples)
         self._n_tags: dict[int, tuple[int, int]] = {}
+        self._tag_sets = make_tag_sets(model)
+        if self._tag_sets is not None:
+            for index in range(len(examples)):
+                self._index(index)  # so that all sets are known, and batches have the same list of them
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
         """Make the batch of these examples, on the model's device."""
@@ -84,7 +88,8 @@ class Batches:
         inputs, padding = collate(self._model, sentences, features, fixed_sizes=self._fixed_sizes)
         entity_tags = padding.pad_words([example.entity_tags for example in indexed], IGNORED)
         relation_tags = padding.pad_cells([example.relation_tags for example in indexed], IGNORED)
-        return inputs, Labels(entity_tags.long(), relation_tags.long())
+        tag_sets = None if self._tag_sets is None else self._tag_sets.to_table(self._model.device)
+        return inputs, Labels(entity_tags.long(), relation_tags.long(), tag_sets)
 
     def _encode(self, batch: EncoderInput) -> EncoderOutput | list[Features] | None:
         encoder = self._model.encoder
@@ -106,7 +111,7 @@ class Batches:
         indexed = self._indexed[index]
         if indexed is None:
             model, example = self._model, self._examples[index]
-            labels = label_example(example, model)
+            labels = label_example(example, model, self._tag_sets)
             indexed = _IndexedExample(
                 IndexedSentence.of(example.sentence.words, model),
                 labels.entity_tags.to(torch.int16).to(model.device),

@@ -160,17 +160,18 @@ def _to_tensors(inputs: ModelInputs, labels: Labels) -> _Tensors | None:
         inputs.attention_maps,
         labels.entity_tags,
         labels.relation_tags,
+        labels.tag_sets,
     )
     return None if any(part is not None and part.requires_grad for part in parts) else parts
 
 
 def _from_tensors(parts: _Tensors) -> tuple[ModelInputs, Labels]:
-    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags = parts
+    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags, tag_sets = parts
     assert mask is not None
     assert entity_tags is not None
     assert relation_tags is not None
     words_characters = None if characters is None or lengths is None else PaddedCharacterBatch(characters, lengths)
-    return ModelInputs(mask, words, words_characters, vectors, maps), Labels(entity_tags, relation_tags)
+    return ModelInputs(mask, words, words_characters, vectors, maps), Labels(entity_tags, relation_tags, tag_sets)
 
 
 def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:

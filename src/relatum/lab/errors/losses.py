@@ -11,7 +11,7 @@ from torch import Tensor
 
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.introspection.overlay import lay_cells, lay_words
-from relatum.models.labels import IGNORED, label_example
+from relatum.models.labels import IGNORED, label_example, make_tag_sets
 from relatum.types import Example
 
 _LEAST = 1e-12
@@ -21,6 +21,7 @@ _LEAST = 1e-12
 def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_entities: bool = True) -> list[float]:
     """Return −log P of the gold tags of each sentence, summed over its words and the cells of its table, unweighted.
 
+    If the tags of a cell are independent of one another, each of them counts, whether the cell has it or not.
     Without entities, which may be given to the model, only the cells are summed.
 
     Sentences are read as `Extractor.predict` reads them, in windows if they are long. Entities and relations of types
@@ -28,18 +29,30 @@ def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_enti
     """
     model = extractor.model
     losses = [0.0] * len(examples)
+    sets = make_tag_sets(model)
     for number, readings in extractor.read_layers([example.sentence for example in examples]):
         example = examples[number]
-        labels = label_example(replace(example, gold=model.schema.restrict(example.gold)), model)
+        labels = label_example(replace(example, gold=model.schema.restrict(example.gold)), model, sets)
         windows = [reading.window for reading in readings]
         last = [reading.layers[-1] for reading in readings]
         if with_entities:
             of_words = lay_words(windows, [window_scores.of_words for window_scores in last], len(example.sentence))
             losses[number] = _loss(of_words, labels.entity_tags)
         cells = [window_scores.of_cells for window_scores in last if window_scores.of_cells is not None]
-        if cells:
-            losses[number] += _loss(lay_cells(windows, cells, len(example.sentence)), labels.relation_tags)
+        if not cells:
+            continue
+        of_cells = lay_cells(windows, cells, len(example.sentence))
+        if sets is None:
+            losses[number] += _loss(of_cells, labels.relation_tags)
+        else:
+            has_tag = sets.to_table("cpu")[labels.relation_tags.clamp(min=0)].numpy()
+            losses[number] += _independent_loss(of_cells, has_tag)
     return losses
+
+
+def _independent_loss(probabilities: NDArray[np.float64], has_tag: NDArray[np.bool_]) -> float:
+    chosen = np.where(has_tag, probabilities, 1 - probabilities)
+    return float(-np.log(np.maximum(chosen, _LEAST)).sum())
 
 
 def _loss(probabilities: NDArray[np.float64], tags: Tensor) -> float:

@@ -1,0 +1,205 @@
+"""Entities and relations from cells whose tags are independent of one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, values_of
+from relatum.decoding.relations import Constraints
+from relatum.tagging.sequence import check_fit
+from relatum.tagging.spans import Part, SpanTags
+from relatum.types import Annotation, Entity, Relation, Span
+
+Overlap = Literal["none", "nested", "any"]
+_Array = NDArray[np.float64]
+_Indices = NDArray[np.intp]
+
+_MOST_PAIRS = 8192
+"""The most pairs of entities that are decided together, so that a text full of entities does not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanChoices:
+    """The entities and relations that may be found together."""
+
+    overlap: Overlap = "any"
+    """Entities that share words: none, only one inside another, or any."""
+    several_relations: bool = True
+    """False if an ordered pair of entities has one relation at most, the one with the highest score."""
+    constraints: Constraints = "none"
+    """The relations that are possible between two entities: any, or those that the schema allows."""
+    threshold: float = 0.5
+    """The score that an entity or relation must exceed to be found."""
+
+
+def decode_spans(
+    probabilities: Probabilities | Logits,
+    lengths: Sequence[int],
+    tags: SpanTags,
+    choices: SpanChoices,
+    entities: Sequence[tuple[Entity, ...]] | None = None,
+) -> list[Annotation]:
+    """Decode the entities and relations of a batch; `probabilities` has the axes (sentences, words, words, tags).
+
+    Each tag of a cell has a probability of its own: the sigmoid of its logit. The score of an entity is the mean of its
+    two cells. The score of a relation is the geometric mean over its parts (the first words and the last words) of the
+    mean over the cells of a part: all parts must agree. Whatever exceeds the threshold is found, as far as the choices
+    allow; of entities or relations that exclude one another, those with the highest scores are kept.
+
+    If `entities` are given, only relations between them are looked for.
+    """
+    check_sentences("relation", probabilities, lengths, len(tags.names))
+    if entities is None:
+        entities = _find_entities(probabilities, lengths, tags, choices)
+    relations: list[list[Relation]] = [[] for _ in entities]
+    for pairs in _batches(_list_pairs(entities, lengths)):
+        for sentence, relation in _find_relations(probabilities, pairs, tags, choices):
+            relations[sentence].append(relation)
+    return [Annotation(found, tuple(related)) for found, related in zip(entities, relations, strict=True)]
+
+
+def _probable(probabilities: Probabilities | Logits, *indices: NDArray[np.intp]) -> _Array:
+    """Return the probabilities of the tags at some indices, along all axes."""
+    values: _Array = values_of(probabilities)[indices].astype(np.float64)
+    if isinstance(probabilities, Logits):
+        values = 1 / (1 + np.exp(-np.clip(values, -700, 700)))
+    return values
+
+
+def _find_entities(
+    probabilities: Probabilities | Logits, lengths: Sequence[int], tags: SpanTags, choices: SpanChoices
+) -> list[tuple[Entity, ...]]:
+    n_types = len(tags.schema.entity_types)
+    values = values_of(probabilities)[..., :n_types]
+    threshold = choices.threshold
+    if isinstance(probabilities, Logits):
+        threshold = float(np.log(threshold / (1 - threshold)))
+    # The mean of two cells exceeds the threshold only if one of them does: few cells are left to look at.
+    with np.errstate(invalid="ignore"):  # of padding, which may be anything
+        likely = np.maximum(values, values.swapaxes(1, 2)) > threshold
+    places = np.arange(values.shape[1])
+    likely &= (places[:, None] <= places)[None, :, :, None]
+    likely &= (places < np.array(lengths)[:, None])[:, None, :, None]
+    sentence, first, last, kind = likely.nonzero()
+    score = (
+        _probable(probabilities, sentence, first, last, kind) + _probable(probabilities, sentence, last, first, kind)
+    ) / 2
+    names = tags.schema.entity_types
+    found: list[list[Entity]] = [[] for _ in lengths]
+    columns = (sentence, first, last, kind, score)
+    for number, start, end, label, certain in zip(*(column.tolist() for column in columns), strict=True):
+        if certain > choices.threshold:
+            found[number].append(Entity(Span(start, end + 1), names[label], score=certain))
+    return [tuple(_without_conflicts(of_sentence, choices.overlap)) for of_sentence in found]
+
+
+def _without_conflicts(entities: list[Entity], overlap: Overlap) -> Iterable[Entity]:
+    """Return the entities that may stand together, in their order; in a conflict the higher score wins."""
+    if overlap == "any" or len(entities) < 2:
+        return entities
+    kept: set[Entity] = set()
+    for entity in sorted(entities, key=lambda one: -(one.score or 0)):
+        if not any(_conflict(entity.span, other.span, overlap) for other in kept):
+            kept.add(entity)
+    return (entity for entity in entities if entity in kept)
+
+
+def _conflict(one: Span, other: Span, overlap: Overlap) -> bool:
+    nested = overlap == "nested" and (one.contains(other) or other.contains(one))
+    return one.overlaps(other) and not nested
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """An ordered pair of entities of a sentence."""
+
+    sentence: int
+    head: Entity
+    tail: Entity
+
+
+def _list_pairs(entities: Sequence[Sequence[Entity]], lengths: Sequence[int]) -> Iterable[_Pair]:
+    for sentence, (of_sentence, length) in enumerate(zip(entities, lengths, strict=True)):
+        known = tuple(dict.fromkeys(of_sentence))
+        for entity in known:
+            check_fit(entity, length)
+        for head in known:
+            for tail in known:
+                if head is not tail:
+                    yield _Pair(sentence, head, tail)
+
+
+def _batches(pairs: Iterable[_Pair]) -> Iterable[list[_Pair]]:
+    batch: list[_Pair] = []
+    for pair in pairs:
+        batch.append(pair)
+        if len(batch) == _MOST_PAIRS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _find_relations(
+    probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags, choices: SpanChoices
+) -> Iterable[tuple[int, Relation]]:
+    """Yield the relations of pairs, each with the number of its sentence."""
+    kinds = tags.schema.relation_types
+    if not kinds:
+        return
+    scores = np.ones((len(pairs), len(kinds)))
+    for part in tags.parts:
+        scores *= _score_part(probabilities, pairs, tags, part)
+    scores **= 1 / len(tags.parts)
+    scores *= _possible(pairs, tags, choices.constraints)
+    found = scores > choices.threshold
+    if not choices.several_relations:
+        found &= np.arange(len(kinds)) == scores.argmax(1)[:, None]
+    for number, kind in zip(*(column.tolist() for column in found.nonzero()), strict=True):
+        pair = pairs[number]
+        yield pair.sentence, Relation(pair.head, pair.tail, kinds[kind].name, min(float(scores[number, kind]), 1.0))
+
+
+def _score_part(probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags, part: Part) -> _Array:
+    """Return (pairs, relation types): the mean probability over the cells of a part, and over their mirrored cells."""
+    cells: list[tuple[int, int, int]] = []
+    starts = []
+    for pair in pairs:
+        starts.append(len(cells))
+        heads, tails = tags.words(pair.head, part), tags.words(pair.tail, part)
+        cells += [(pair.sentence, row, column) for row in heads for column in tails]
+    sentences, rows, columns = np.array(cells, dtype=np.intp).T[:, :, None]
+    n_types = len(tags.schema.relation_types)
+    forward = np.array([tags.number(kind, part, True) for kind in range(n_types)])
+    mirrored = np.array([tags.number(kind, part, False) for kind in range(n_types)])
+    there = _probable(probabilities, sentences, rows, columns, forward)
+    back = _probable(probabilities, sentences, columns, rows, mirrored)
+    of_cells = (there + back) / 2
+    if len(cells) == len(pairs):
+        return of_cells
+    counts = np.diff([*starts, len(cells)])
+    means: _Array = np.add.reduceat(of_cells, starts, axis=0) / counts[:, None]
+    return means
+
+
+def _possible(pairs: Sequence[_Pair], tags: SpanTags, constraints: Constraints) -> NDArray[np.bool_]:
+    """Return (pairs, relation types): True where a relation may be; symmetric ones need the earlier entity first."""
+    kinds = tags.schema.relation_types
+    possible = np.ones((len(pairs), len(kinds)), dtype=bool)
+    symmetric = [kind for kind, one in enumerate(kinds) if one.symmetric]
+    known: dict[tuple[str, str], list[bool]] = {}
+    for number, pair in enumerate(pairs):
+        head, tail = pair.head, pair.tail
+        if constraints == "schema":
+            labels = head.label, tail.label
+            if labels not in known:
+                known[labels] = [kind.allows(*labels) for kind in kinds]
+            possible[number] = known[labels]
+        if symmetric and (tail.span, tail.label) < (head.span, head.label):
+            possible[number, symmetric] = False
+    return possible
