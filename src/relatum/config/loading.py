@@ -13,9 +13,9 @@ from pydantic_core import ErrorDetails
 from relatum.config.conditions import find_idle
 from relatum.config.keys import expected, fields
 from relatum.config.sections import Config
-from relatum.config.values import Section
 from relatum.config.sources import DIRECTIVES, Files, Setting, SettingsSource
 from relatum.config.toml import show
+from relatum.config.values import Section
 from relatum.errors import ConfigError, Problem
 
 S = TypeVar("S", bound=Section)

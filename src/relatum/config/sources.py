@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from relatum.config.keys import expected, fields, join, nearest, sections, subsection
-from relatum.config.values import Section
 from relatum.config.toml import key_lines, show
+from relatum.config.values import Section
 from relatum.errors import Problem, printable
 
 DIRECTIVES = ("extends", "unset")
