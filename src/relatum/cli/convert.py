@@ -26,7 +26,7 @@ def convert(
         typer.Option(help="Bad records: write nothing, or leave them out and count them."),
     ] = None,
     overlaps: Annotated[
-        Literal["fail", "drop", "keep-longest"] | None,
+        Literal["fail", "drop", "keep-longest", "keep"] | None,
         typer.Option(
             help="Nested, overlapping, discontinuous entities; by default kept where DST can hold them, else an error.",
         ),

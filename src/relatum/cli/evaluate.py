@@ -51,7 +51,7 @@ def evaluate(
     max_cells: MaxCells = None,
     splitting: Splitting = None,
     overlaps: Annotated[
-        Literal["fail", "drop", "keep-longest"] | None,
+        Literal["fail", "drop", "keep-longest", "keep"] | None,
         typer.Option(
             help="Nested, overlapping, discontinuous gold entities: refuse them, or count those that training would "
             "leave out as missed; as in training if not given."

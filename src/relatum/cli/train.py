@@ -93,7 +93,7 @@ def train(
         ),
     ] = False,
     overlaps: Annotated[
-        Literal["fail", "drop", "keep-longest"] | None,
+        Literal["fail", "drop", "keep-longest", "keep"] | None,
         typer.Option(
             help="Nested, overlapping, discontinuous entities, which no model can learn; fail if not given. Those left "
             "out of dev and test count as missed."

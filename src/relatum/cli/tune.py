@@ -52,7 +52,7 @@ def tune(
 
     overrides = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
     arguments = TrainArguments(data, out, config, tuple(overrides), from_, device or "auto")
-    loaded = load_training_data(data, arguments.load_config(), from_, with_test=False)
+    loaded = load_training_data(data, arguments.load_config_for_data(), from_, with_test=False)
     record = arguments.make_record(arguments.fill_defaults(loaded, say), loaded)
     record = replace(record, command=record.command.replace("relatum train", "relatum tune", 1))
     search = Search(out, loaded, record, [text.partition("=")[0].strip() for text in overrides], say)

@@ -51,6 +51,11 @@ CONDITIONS = (
         "encoder.tuning",
         ("lora", "full"),
     ),
+    Condition(_of("tagging", "fill", "cells", "directed"), "tagging.kind", ("words",)),
+    Condition(_of("tagging", "span_cells"), "tagging.kind", ("spans",)),
+    Condition(_of("decoding", "opposite", "entities"), "tagging.kind", ("words",)),
+    Condition(_of("decoding", "overlap", "relations_of_pair"), "tagging.kind", ("spans",)),
+    Condition(_of("training", "cell_loss"), "tagging.kind", ("spans",)),
     Condition(_of("training", "decay_rate", "decay_steps", "decay_staircase"), "training.schedule", ("inverse",)),
 )
 

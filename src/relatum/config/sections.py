@@ -50,10 +50,10 @@ class TextConfig(Section):
 class DataConfig(Section):
     """Handling of annotations and records that cannot be used as they are."""
 
-    overlaps: Literal["fail", "drop", "keep-longest"] | None = Field(
+    overlaps: Literal["fail", "drop", "keep-longest", "keep"] | None = Field(
         default=None,
         description="Nested, overlapping and discontinuous entities. If unset, they are kept if the target can hold "
-        "them, and else an error.",
+        'them, and else an error. "keep" leaves out discontinuous ones only.',
     )
     crossing: Literal["fail", "drop", "join"] = Field(
         default="fail",
@@ -477,17 +477,31 @@ class Config(Section):
         key, of_cells = ("model.width", width) if table.width is None else ("table.width", table.width)
         if table.kind == "md-gru" and of_cells % n_directions:
             raise ValueError(f"a {key} ({of_cells}) that the number of table.directions ({n_directions}) divides")
-        if self.encoder.tuning != "frozen" and self.encoder.kind != "huggingface":
-            raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{self.encoder.tuning}"')
-        if self.encoder.context and self.encoder.kind != "huggingface":
-            raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {self.encoder.context}')
-        if self.encoder.beside:
-            self._check_beside()
+        self._check_encoder()
+        if self.tagging.kind == "spans":
+            self._check_spans()
         if table.kind == "none" and self.model.entity_source == "diagonal":
             raise ValueError('a table.kind other than "none", as model.entity_source is "diagonal"')
         if self.training.dev == "train" and self.training.patience is not None:
             raise ValueError('no training.patience, as training.dev is "train" and nothing is scored on the way')
         return self
+
+    def _check_spans(self) -> None:
+        """Refuse networks without the cells that span tagging needs."""
+        if self.table.kind == "none":
+            raise ValueError('a table.kind other than "none", as tagging.kind is "spans"')
+        if not self.training.diagonal_loss:
+            raise ValueError('a training.diagonal_loss that is true, as tagging.kind is "spans"')
+
+    def _check_encoder(self) -> None:
+        """Refuse settings that only a Hugging Face encoder has, if it is another one."""
+        encoder = self.encoder
+        if encoder.tuning != "frozen" and encoder.kind != "huggingface":
+            raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{encoder.tuning}"')
+        if encoder.context and encoder.kind != "huggingface":
+            raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {encoder.context}')
+        if encoder.beside:
+            self._check_beside()
 
     def _check_beside(self) -> None:
         """Refuse encoders side by side unless they are of one kind and only read, and the first is not named again."""

@@ -57,10 +57,10 @@ def convert(  # noqa: PLR0913 -- an argument for each option of the command
     format to write follows from the suffix of the target if none is named.
 
     `on_error` says what becomes of bad records: "fail" writes nothing and raises `DataError` with all of them, "skip"
-    leaves them out. `overlaps` ("fail", "drop", "keep-longest") is for nested, overlapping and discontinuous entities,
-    which by default are kept where the target can hold them and else are bad records. `crossing` ("fail", "drop",
-    "join") is for relations between sentences where the target holds single sentences. Without these arguments, the
-    sections data and text of the settings in `config` decide.
+    leaves them out. `overlaps` ("fail", "drop", "keep-longest", "keep") is for nested, overlapping and discontinuous
+    entities, which by default are kept where the target can hold them and else are bad records. `crossing` ("fail",
+    "drop", "join") is for relations between sentences where the target holds single sentences. Without these arguments,
+    the sections data and text of the settings in `config` decide.
 
     `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`, whose `watch` can also count
     the documents.

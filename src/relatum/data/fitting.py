@@ -18,11 +18,12 @@ from relatum.data.splitting import Splitter
 from relatum.errors import Problem
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
-Overlaps = Literal["fail", "drop", "keep-longest"]
+Overlaps = Literal["fail", "drop", "keep-longest", "keep"]
 Crossing = Literal["fail", "drop", "join"]
 InsideWords = Literal["cut", "fail"]
 
 _KEEP_LONGEST = Remedy("overlaps", "keep-longest", "discontinuous entities and the shorter of those that overlap")
+_KEEP = Remedy("overlaps", "keep", "discontinuous entities")
 _DROP_CROSSING = Remedy("crossing", "drop", "the relations between sentences")
 
 
@@ -32,7 +33,8 @@ class Policy:
 
     `overlaps`: None keeps nested, overlapping and discontinuous entities where the format can hold them and refuses
     the document otherwise; "fail" always refuses it; "drop" leaves out every entity involved; "keep-longest" keeps the
-    longest of overlapping entities and leaves out discontinuous ones. `crossing` is for relations between sentences, in
+    longest of overlapping entities and leaves out discontinuous ones; "keep" leaves out discontinuous ones only, and
+    refuses the document if the format cannot hold the others. `crossing` is for relations between sentences, in
     formats that hold single sentences: "fail" or "drop"; "join" joins the sentences instead, in any format that needs
     sentences, as the published preparation of ACE does. `inside_words` is for annotations that begin or end inside a
     word: "cut" cuts the word there, "fail" refuses the document.
@@ -282,22 +284,23 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
     if choice or not holds.discontinuous:
         broken = [entity for entity in entities if entity.fragments]
         whole = [entity for entity in entities if not entity.fragments]
-    may_clash = not choice and holds.overlaps and holds.same_span
+    keeps = choice in (None, "keep")
+    may_clash = keeps and holds.overlaps and holds.same_span
     clashing = set() if may_clash else overlapping(whole)
-    if not choice and holds.overlaps:  # only several types on one span are too much for the format
+    if keeps and holds.overlaps:  # only several types on one span are too much for the format
         spans = Counter(entity.span for entity in set(whole))
         clashing = {entity for entity in clashing if spans[entity.span] > 1}
     if not broken and not clashing:
         return document
-    if choice not in ("drop", "keep-longest"):
+    if choice in (None, "fail") or (choice == "keep" and clashing):
         entity = broken[0] if broken else next(entity for entity in whole if entity in clashing)
         kind = "the discontinuous entity" if broken else "an overlapping entity,"
         place = f"characters [{entity.span.start}, {entity.span.end})"
         raise BadRecord(
             f"{kind} {entity.label} {shorten(entity.span.of(document.text))} at {place}",
             f"entities that {format.title if not choice else 'the chosen policy'} can hold; "
-            "--overlaps drop or keep-longest leaves some out",
-            remedy=_KEEP_LONGEST,
+            f"--overlaps {'keep' if may_clash else 'drop or keep-longest'} leaves some out",
+            remedy=_KEEP if may_clash else _KEEP_LONGEST,
         )
     kept = _longest(whole) if choice == "keep-longest" else {entity for entity in whole if entity not in clashing}
     remark("discontinuous entities left out", len(broken))

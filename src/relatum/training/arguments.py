@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relatum.config import Config, list_keys, load_config
+from relatum.config import Config, change_section, list_keys, load_config, trace_config
 from relatum.config.toml import to_toml
 from relatum.errors import RelatumError
 from relatum.extractor.device import choose_device
+from relatum.tagging.shape import measure_shape
 from relatum.training.corpus import FoldChoice, TrainingData, load_training_data
-from relatum.training.defaults import fill_defaults, find_machine
+from relatum.training.defaults import fill_defaults, find_machine, leaves_open
 from relatum.training.folder import RunRecord
 from relatum.training.processes import is_main_process
 
@@ -61,6 +62,16 @@ class TrainArguments:
         """Load the settings as they were given."""
         return load_config(self.config, self._with_start())
 
+    def load_config_for_data(self) -> Config:
+        """Load the settings to read the data with.
+
+        If the tagging is left open, all that the taggings can hold is read, so that the data can decide.
+        """
+        config, given = trace_config(self.config, self._with_start())
+        if "tagging.kind" in given or not leaves_open(config, self.config, given):
+            return config
+        return config.model_copy(update={"tagging": change_section(config.tagging, kind="spans")})
+
     def _with_start(self) -> list[str]:
         """Return the overrides, after the settings of the model that the run starts from."""
         from relatum.training.warm_start import start_overrides
@@ -75,9 +86,10 @@ class TrainArguments:
 
     def fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
         """Load the settings; settings that are left open are filled in for the data and machine, and said."""
-        lengths = [len(example.sentence) for example in data.train]
         machine = find_machine(choose_device(self.device))
-        config, settings = fill_defaults(self.config, self._with_start(), lengths, machine)
+        lengths = [len(example.sentence) for example in data.train]
+        shape = measure_shape(example.gold for example in data.train)
+        config, settings = fill_defaults(self.config, self._with_start(), lengths, machine, shape)
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)
             say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")

@@ -56,6 +56,7 @@ _MODEL: Format = replace(
     check=None,
     keys=(),
 )
+_SPAN_MODEL = replace(_MODEL, holds=replace(_MODEL.holds, overlaps=True, same_span=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +391,8 @@ def _examples(documents: Sequence[Document], config: Config, problems: Problems,
     splitter = make_splitter(config.text.words, config.text.sentences)
     policy = Policy(config.data.overlaps, config.data.crossing, config.data.inside_words)
     examples: list[Example] = []
-    for document, fitted in fit_pairs(documents, _MODEL, splitter, policy, problems, where):
+    target = _SPAN_MODEL if config.tagging.kind == "spans" else _MODEL
+    for document, fitted in fit_pairs(documents, target, splitter, policy, problems, where):
         if not fitted.sentences:
             problems.remark("documents without words left out", f"{where}, {fitted.id}")
         whole = trim(replace(document, words=fitted.words, sentences=fitted.sentences), _ignore)
@@ -407,7 +409,8 @@ def _to_score(config: Config) -> Config:
     data = config.data
     if data.on_error == "fail":
         return config
-    overlaps = "keep-longest" if data.overlaps in (None, "fail") else data.overlaps
+    least = "keep" if config.tagging.kind == "spans" else "keep-longest"
+    overlaps = least if data.overlaps in (None, "fail") else data.overlaps
     crossing = "drop" if data.crossing == "fail" else data.crossing
     return config.model_copy(update={"data": data.model_copy(update={"overlaps": overlaps, "crossing": crossing})})
 

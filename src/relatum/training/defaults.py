@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from relatum.config import Config, load_config, trace_config
+from relatum.tagging.shape import Shape
 
 if TYPE_CHECKING:
     import torch
@@ -106,15 +107,45 @@ def _for_cpu(lengths: Sequence[int], machine: Machine) -> list[DefaultedSetting]
 
 
 def fill_defaults(
-    path: Path | None, overrides: Sequence[str], lengths: Sequence[int], machine: Machine
+    path: Path | None, overrides: Sequence[str], lengths: Sequence[int], machine: Machine, shape: Shape | None = None
 ) -> tuple[Config, list[DefaultedSetting]]:
-    """Load a file and overrides, and fill in what they leave open; return all settings and those filled in."""
+    """Load a file and overrides, and fill in what they leave open; return all settings and those filled in.
+
+    `shape` is the shape of the annotations in train; without it the tagging is the paper's.
+    """
     config, given = trace_config(path, overrides)
-    if config.training.sizes == "given" and (path is not None or "training.sizes" in given):
-        return config, []
-    fixed = {*given, "training.patience"} if config.training.dev == "train" else given
-    defaults = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
+    shape = shape or Shape()
+    defaults: list[DefaultedSetting] = []
+    kind = config.tagging.kind
+    if leaves_open(config, path, given):
+        fixed = {*given, "training.patience"} if config.training.dev == "train" else given
+        defaults = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
+        if "tagging.kind" not in given and shape.needs_spans:
+            kind = "spans"
+            defaults.append(DefaultedSetting("tagging.kind", kind, shape.describe()))
+    if kind == "spans":
+        defaults += [setting for setting in _for_spans(shape) if setting.key not in given]
     return load_config(path, [*(default.override for default in defaults), *overrides]), defaults
+
+
+def leaves_open(config: Config, path: Path | None, given: Collection[str]) -> bool:
+    """True if settings that are not given are chosen for the data and machine."""
+    return config.training.sizes == "auto" or (path is None and "training.sizes" not in given)
+
+
+def _for_spans(shape: Shape) -> list[DefaultedSetting]:
+    """Return what may be found together, as in train."""
+    overlaps = {"none": "no entities", "nested": "only entities inside one another", "any": "entities"}[shape.overlap]
+    several = shape.has_several_relations
+    pairs = "some pairs" if several else "hardly any pair"
+    return [
+        DefaultedSetting("decoding.overlap", shape.overlap, f"in train, {overlaps} share words"),
+        DefaultedSetting(
+            "decoding.relations_of_pair",
+            "several" if several else "one",
+            f"in train, {pairs} of entities have several relations in one direction",
+        ),
+    ]
 
 
 def find_machine(device: torch.device) -> Machine:

@@ -92,10 +92,10 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     The data is a folder, of which `part` is scored, or a file; its format is guessed if none is named.
 
     Scores are against all gold annotations: those that the model cannot express count as missed, and `ceiling` has the
-    best scores that its tagging allows. `overlaps` ("fail", "drop", "keep-longest") is for nested, overlapping and
-    discontinuous gold entities, `crossing` ("fail", "drop", "join") for gold relations between sentences; both are as
-    in training if not given. With `gold_entities` the model is given the gold entities and finds relations only. With
-    `bootstrap`, a number of resamples drawn by `seed`, scores get 95% intervals.
+    best scores that its tagging allows. `overlaps` ("fail", "drop", "keep-longest", "keep") is for nested, overlapping
+    and discontinuous gold entities, `crossing` ("fail", "drop", "join") for gold relations between sentences; both are
+    as in training if not given. With `gold_entities` the model is given the gold entities and finds relations only.
+    With `bootstrap`, a number of resamples drawn by `seed`, scores get 95% intervals.
 
     `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`. `on_progress` is called with
     the number of sentences that have been read, and of all sentences. Further arguments are those of

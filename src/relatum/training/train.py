@@ -71,7 +71,7 @@ def train(
     hears = as_monitor(monitor)
     arguments = _make_arguments(data, config, out, overrides, seed)
     arguments = replace(arguments, format=format, device=device, fold=fold, with_test=with_test)
-    settings, choice = arguments.load_config(), arguments.fold_choice()
+    settings, choice = arguments.load_config_for_data(), arguments.fold_choice()
     RunFolder(arguments.out).check_new()
     loaded = arguments.load_data(settings, choice)
     record = arguments.make_record(arguments.fill_defaults(loaded, hears.say), loaded, choice)
@@ -149,7 +149,7 @@ def train_runs(
     chosen = arguments.fold_choice() or (Path(folds) if isinstance(folds, str) else folds)
     RunFolder(arguments.out).check_new()
     given = arguments.load_config()
-    first = arguments.load_data(given, _first_fold(arguments, chosen, given.training.seed))
+    first = arguments.load_data(arguments.load_config_for_data(), _first_fold(arguments, chosen, given.training.seed))
     filled = arguments.fill_defaults(first, hears.say)
     options = {"--runs": n_runs, "--folds": folds, "--jobs": jobs}
     words = [str(word) for name, value in options.items() if value is not None for word in (name, value)]
