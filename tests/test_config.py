@@ -62,7 +62,14 @@ def problem(path: Path | None = None, *overrides: str) -> str:
 
 def test_config_defaults_are_those_of_the_paper() -> None:
     record = load_config().to_dict()
-    tagging = {"scheme": "bio", "fill": "entire", "cells": "entity", "directed": True, "conflicts": "last"}
+    tagging = {
+        "kind": "words",
+        "scheme": "bio",
+        "fill": "entire",
+        "cells": "entity",
+        "directed": True,
+        "conflicts": "last",
+    }
     assert record["tagging"] == tagging
     assert record["evaluation"] == {"macro_over": "gold", "entities": "predicted"}
     assert record["model"] == {

@@ -72,9 +72,14 @@ def test_inspect_counts_everything(corpus: Path, capsys: pytest.CaptureFixture[s
         "overlapping_entities": 2,
         "discontinuous_entities": 0,
         "crossing_relations": 1,
-        "untaggable_entities": {"it lies inside or around another entity": 1},
-        "untaggable_relations": {"another relation connects the same pair": 1},
-        "gained_relations": 1,
+        "untaggable": {
+            "words": {
+                "entities": {"it lies inside or around another entity": 1},
+                "relations": {"another relation connects the same pair": 1},
+                "gained_relations": 1,
+            },
+            "spans": {"entities": {}, "relations": {}, "gained_relations": 0},
+        },
     }
     assert found["total"] == {
         "documents": 5,
@@ -101,7 +106,7 @@ def test_inspect_prints_a_readable_table(corpus: Path, capsys: pytest.CaptureFix
     assert "Work_For: Peop → Org 2 0 2" in lines
     assert "entities that overlap 2 0 2" in lines
     assert "relations between sentences 1 0 1" in lines
-    assert "relations without a tag: another relation connects the same pair 1 0 1" in lines
+    assert "words, relations without a tag: another relation connects the same pair 1 0 1" in lines
     assert "train: 1 sentence repeated from earlier in train" in lines
     assert "1 distinct sentence of test also in train:" in lines
     assert "x = a#2: Ivo stayed ." in lines
@@ -114,9 +119,9 @@ def test_inspect_follows_the_configured_tagging(tmp_path: Path, capsys: pytest.C
     path.write_text(
         json.dumps(document("a", "b c d", entities=entities, relations=[{"head": 1, "tail": 0, "label": "r"}]))
     )
-    assert inspect_json(capsys, str(path))["parts"]["a"]["untaggable_relations"] == {}
+    assert inspect_json(capsys, str(path))["parts"]["a"]["untaggable"]["words"]["relations"] == {}
     settings = ["--set", "tagging.fill=upper", "--set", "tagging.directed=false"]
-    lost = inspect_json(capsys, str(path), *settings)["parts"]["a"]["untaggable_relations"]
+    lost = inspect_json(capsys, str(path), *settings)["parts"]["a"]["untaggable"]["words"]["relations"]
     assert sum(lost.values()) == 1
 
 

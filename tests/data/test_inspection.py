@@ -43,7 +43,8 @@ def test_settings_say_how_text_is_split_and_tagged(tmp_path: Path) -> None:
     path.write_text(json.dumps(record))
     other = relatum.load_config(None, ["tagging.fill=upper", "tagging.directed=false"])
     usual, upper = (relatum.inspect(path, config=config).parts["a"] for config in (None, other))
-    assert (usual.lost_relations.total(), upper.lost_relations.total()) == (0, 1)
+    assert [one.losses["words"].relations.total() for one in (usual, upper)] == [0, 1]
+    assert [one.losses["spans"].relations.total() for one in (usual, upper)] == [0, 0]
     lines = tmp_path / "b.jsonl"
     lines.write_text(json.dumps({"text": "One. Two.\nThree."}))
     by_lines = relatum.load_config(None, ["text.sentences=lines", "text.words=whitespace"])

@@ -34,8 +34,8 @@ def inspect(
 ) -> None:
     """Count documents, sentences, entities and relations, and show what will hurt.
 
-    Entities and relations that the tags of a model cannot say are counted for the tagging in the configuration. Bad
-    records are reported, left out, and end the command with status 1.
+    Entities and relations that the tags of a model cannot say are counted for the paper's tagging (tagging.kind=words)
+    and for span tagging (tagging.kind=spans). Bad records are reported, left out, and end the command with status 1.
     """
     from relatum.cli.console import CommandMonitor, show_json
     from relatum.config import load_config
@@ -128,10 +128,13 @@ def _trouble_rows(parts: Collection[PartCounts]) -> list[_Row]:
         _Row("entities that overlap", [counts.overlapping for counts in parts]),
         _Row("discontinuous entities", [counts.discontinuous for counts in parts]),
         _Row("relations between sentences", [counts.crossing for counts in parts]),
-        *_label_rows([counts.lost_entities for counts in parts], "entities without a tag: "),
-        *_label_rows([counts.lost_relations for counts in parts], "relations without a tag: "),
-        _Row("relations that tags add between overlapping entities", [counts.gained_relations for counts in parts]),
     ]
+    for kind in next(iter(parts)).losses:
+        losses = [counts.losses[kind] for counts in parts]
+        rows += _label_rows([one.entities for one in losses], f"{kind}, entities without a tag: ")
+        rows += _label_rows([one.relations for one in losses], f"{kind}, relations without a tag: ")
+        gained = [one.gained_relations for one in losses]
+        rows.append(_Row(f"{kind}, relations that tags add between overlapping entities", gained))
     return [row for row in rows if any(row.counts)]
 
 

@@ -52,7 +52,6 @@ CONDITIONS = (
         ("lora", "full"),
     ),
     Condition(_of("tagging", "fill", "cells", "directed"), "tagging.kind", ("words",)),
-    Condition(_of("tagging", "span_cells"), "tagging.kind", ("spans",)),
     Condition(_of("decoding", "opposite", "entities"), "tagging.kind", ("words",)),
     Condition(_of("decoding", "overlap", "relations_of_pair"), "tagging.kind", ("spans",)),
     Condition(_of("training", "cell_loss"), "tagging.kind", ("spans",)),

@@ -88,11 +88,6 @@ class TaggingConfig(Section):
         default="entity",
         description="The cells that carry a relation: all words of both entities, or only the last word of each.",
     )
-    span_cells: Literal["ends", "entity"] = Field(
-        default="ends",
-        description="The cells that carry a relation in span tagging: those of the two first and of the two last words "
-        "of its entities, or all cells of both.",
-    )
     directed: bool = Field(
         default=True, description="Use a tag for each direction of a relation; if false, one tag for both."
     )

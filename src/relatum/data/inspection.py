@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from relatum.config import Config, TaggingConfig
+from relatum.config import Config, TaggingConfig, change_section
 from relatum.data.conversion import Watch
 from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.documents import iter_examples
@@ -30,6 +30,31 @@ _KNOWN = 500
 """The number of labels beyond which tags are made afresh, without the labels seen before."""
 
 
+TaggingKind = Literal["words", "spans"]
+TAGGINGS: tuple[TaggingKind, ...] = ("words", "spans")
+
+
+@dataclass(slots=True)
+class TaggingLosses:
+    """The annotations that the tags of a model cannot express, counted by the reason."""
+
+    entities: Counter[str] = field(default_factory=Counter)
+    relations: Counter[str] = field(default_factory=Counter)
+    gained_relations: int = 0
+    """The number of relations that tags add between entities that share words."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "entities": dict(self.entities.most_common()),
+            "relations": dict(self.relations.most_common()),
+            "gained_relations": self.gained_relations,
+        }
+
+
+def _no_losses() -> dict[TaggingKind, TaggingLosses]:
+    return {kind: TaggingLosses() for kind in TAGGINGS}
+
+
 @dataclass(slots=True)
 class PartCounts:
     """The contents of one part in numbers; all but `distinct` are counted while its documents stream past."""
@@ -46,9 +71,8 @@ class PartCounts:
     overlapping: int = 0
     discontinuous: int = 0
     crossing: int = 0
-    lost_entities: Counter[str] = field(default_factory=Counter)
-    lost_relations: Counter[str] = field(default_factory=Counter)
-    gained_relations: int = 0
+    losses: dict[TaggingKind, TaggingLosses] = field(default_factory=_no_losses)
+    """The annotations that a model of each tagging would lose."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -67,9 +91,7 @@ class PartCounts:
             "overlapping_entities": self.overlapping,
             "discontinuous_entities": self.discontinuous,
             "crossing_relations": self.crossing,
-            "untaggable_entities": dict(self.lost_entities.most_common()),
-            "untaggable_relations": dict(self.lost_relations.most_common()),
-            "gained_relations": self.gained_relations,
+            "untaggable": {kind: losses.to_dict() for kind, losses in self.losses.items()},
         }
 
 
@@ -126,8 +148,8 @@ def inspect(
     """Count the documents, sentences, entities and relations of a file or folder, and find what will hurt.
 
     The format is guessed if none is named. Bad records are left out of all counts and reported in `problems`. Entities
-    and relations that the tags of a model cannot express are counted for the tagging in `config`, whose section text
-    says how text is split into sentences and words.
+    and relations that the tags of a model cannot express are counted for both taggings; the section tagging of `config`
+    has the details of the paper's, and the section text says how text is split into sentences and words.
 
     `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`, whose `watch` can also count
     the documents.
@@ -149,7 +171,7 @@ def inspect_corpus(
 ) -> Inspection:
     """Count what is in a corpus, in one pass and a fixed amount of memory.
 
-    Entities and relations that the tags of a model with these settings cannot express are counted too.
+    Entities and relations that the tags of a model cannot express are counted too, for both taggings.
     """
     problems = Problems()
     index = SentenceIndex()
@@ -175,11 +197,15 @@ class _Tagger:
     """A counter of annotations that tags cannot express; the tags are made anew only when a new label is seen."""
 
     def __init__(self, settings: TaggingConfig, problems: Problems) -> None:
-        self._settings = settings
+        self._settings = {kind: change_section(settings, kind=kind) for kind in TAGGINGS}
         self._problems = problems
         self._schema = SchemaBuilder()
         self._labels: set[tuple[str, ...]] = set()
-        self._tagging = Tagging.of(self._schema.build(), settings)
+        self._taggings = self._make_taggings()
+
+    def _make_taggings(self) -> dict[TaggingKind, Tagging]:
+        schema = self._schema.build()
+        return {kind: Tagging.of(schema, settings) for kind, settings in self._settings.items()}
 
     def count_lost(self, example: Example, counts: PartCounts) -> None:
         """Count the reason for each entity and relation of a sentence that its tags cannot express."""
@@ -196,12 +222,14 @@ class _Tagger:
                 self._labels = set()
             self._labels |= labels
             self._schema.add(gold)
-            self._tagging = Tagging.of(self._schema.build(), self._settings)
+            self._taggings = self._make_taggings()
         if len(gold.entities) > 1 or gold.relations or any(entity.fragments for entity in gold.entities):
-            tagged = self._tagging.encode(gold, n_words)
-            counts.lost_entities.update(lost.reason for lost in tagged.lost_entities)
-            counts.lost_relations.update(lost.reason for lost in tagged.lost_relations)
-            counts.gained_relations += len(tagged.gained_relations)
+            for kind, tagging in self._taggings.items():
+                tagged = tagging.encode(gold, n_words)
+                losses = counts.losses[kind]
+                losses.entities.update(lost.reason for lost in tagged.lost_entities)
+                losses.relations.update(lost.reason for lost in tagged.lost_relations)
+                losses.gained_relations += len(tagged.gained_relations)
 
 
 def _ignore(_what: str, _times: int) -> None:

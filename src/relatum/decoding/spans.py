@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, values_of
 from relatum.decoding.relations import Constraints
 from relatum.tagging.sequence import check_fit
-from relatum.tagging.spans import Part, SpanTags
+from relatum.tagging.spans import SpanTags, find_sharing, words_of
 from relatum.types import Annotation, Entity, Relation, Span
 
 Overlap = Literal["none", "nested", "any"]
@@ -47,9 +47,10 @@ def decode_spans(
     """Decode the entities and relations of a batch; `probabilities` has the axes (sentences, words, words, tags).
 
     Each tag of a cell has a probability of its own: the sigmoid of its logit. The score of an entity is the mean of its
-    two cells. The score of a relation is the geometric mean over its parts (the first words and the last words) of the
-    mean over the cells of a part: all parts must agree. Whatever exceeds the threshold is found, as far as the choices
-    allow; of entities or relations that exclude one another, those with the highest scores are kept.
+    two cells. The score of a relation is the mean over the cells of its two entities and their mirrored cells; if one
+    of the two shares words with another entity, it is at most the score of each corner of the pair. Whatever exceeds
+    the threshold is found, as far as the choices allow; of entities or relations that exclude one another, those with
+    the highest scores are kept.
 
     If `entities` are given, only relations between them are looked for.
     """
@@ -121,6 +122,8 @@ class _Pair:
     sentence: int
     head: Entity
     tail: Entity
+    shares_words: bool
+    """True if the head or the tail shares words with another entity, or with each other."""
 
 
 def _list_pairs(entities: Sequence[Sequence[Entity]], lengths: Sequence[int]) -> Iterable[_Pair]:
@@ -128,10 +131,11 @@ def _list_pairs(entities: Sequence[Sequence[Entity]], lengths: Sequence[int]) ->
         known = tuple(dict.fromkeys(of_sentence))
         for entity in known:
             check_fit(entity, length)
+        sharing = find_sharing(known)
         for head in known:
             for tail in known:
                 if head is not tail:
-                    yield _Pair(sentence, head, tail)
+                    yield _Pair(sentence, head, tail, bool(sharing) and not sharing.isdisjoint((head, tail)))
 
 
 def _batches(pairs: Iterable[_Pair]) -> Iterable[list[_Pair]]:
@@ -152,10 +156,11 @@ def _find_relations(
     kinds = tags.schema.relation_types
     if not kinds:
         return
-    scores = np.ones((len(pairs), len(kinds)))
-    for part in tags.parts:
-        scores *= _score_part(probabilities, pairs, tags, part)
-    scores **= 1 / len(tags.parts)
+    scores = _score_blocks(probabilities, pairs, tags)
+    shared = [number for number, pair in enumerate(pairs) if pair.shares_words]
+    if shared:
+        corners = _score_corners(probabilities, [pairs[number] for number in shared], tags)
+        scores[shared] = np.minimum(scores[shared], corners[:, None])
     scores *= _possible(pairs, tags, choices.constraints)
     found = scores > choices.threshold
     if not choices.several_relations:
@@ -165,26 +170,36 @@ def _find_relations(
         yield pair.sentence, Relation(pair.head, pair.tail, kinds[kind].name, min(float(scores[number, kind]), 1.0))
 
 
-def _score_part(probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags, part: Part) -> _Array:
-    """Return (pairs, relation types): the mean probability over the cells of a part, and over their mirrored cells."""
+def _score_blocks(probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags) -> _Array:
+    """Return (pairs, relation types): the mean probability over the cells of a pair, and over their mirrored cells."""
     cells: list[tuple[int, int, int]] = []
     starts = []
     for pair in pairs:
         starts.append(len(cells))
-        heads, tails = tags.words(pair.head, part), tags.words(pair.tail, part)
+        heads, tails = words_of(pair.head), words_of(pair.tail)
         cells += [(pair.sentence, row, column) for row in heads for column in tails]
     sentences, rows, columns = np.array(cells, dtype=np.intp).T[:, :, None]
-    n_types = len(tags.schema.relation_types)
-    forward = np.array([tags.number(kind, part, True) for kind in range(n_types)])
-    mirrored = np.array([tags.number(kind, part, False) for kind in range(n_types)])
-    there = _probable(probabilities, sentences, rows, columns, forward)
-    back = _probable(probabilities, sentences, columns, rows, mirrored)
+    there = _probable(probabilities, sentences, rows, columns, np.array(tags.forward))
+    back = _probable(probabilities, sentences, columns, rows, np.array(tags.mirrored))
     of_cells = (there + back) / 2
     if len(cells) == len(pairs):
         return of_cells
     counts = np.diff([*starts, len(cells)])
     means: _Array = np.add.reduceat(of_cells, starts, axis=0) / counts[:, None]
     return means
+
+
+def _score_corners(probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags) -> _Array:
+    """Return (pairs): the lower of the probabilities of the two corners, each the mean of a cell and its mirror."""
+    sentences = np.array([pair.sentence for pair in pairs])
+    first = np.array([(pair.head.span.start, pair.tail.span.start) for pair in pairs]).T
+    last = np.array([(pair.head.span.end - 1, pair.tail.span.end - 1) for pair in pairs]).T
+    scores = []
+    for (rows, columns), tag in zip((first, last), tags.corners, strict=True):
+        number = np.array(tag)
+        there = _probable(probabilities, sentences, rows, columns, number)
+        scores.append((there + _probable(probabilities, sentences, columns, rows, number)) / 2)
+    return np.minimum(*scores)
 
 
 def _possible(pairs: Sequence[_Pair], tags: SpanTags, constraints: Constraints) -> NDArray[np.bool_]:

@@ -4,14 +4,15 @@ Here a cell may have several tags. So entities may nest and overlap, several typ
 of entities may have several relations.
 
 - An entity of the words i to j puts the tag of its type into the cell (i, j), and into its mirrored cell (j, i).
-- A relation r from one entity to another puts →r into cells whose row belongs to its head and whose column belongs to
-  its tail, and ←r into the mirrored cells. With `cells="ends"` these are two cells with tags of their own: that of the
-  two first words, and that of the two last words. With `cells="entity"` they are all cells of the two entities, as in
-  the paper.
-- A symmetric type has ↔r instead of both, and the earlier of its entities is the head.
+- A relation r from one entity to another puts →r into every cell whose row is a word of its head and whose column is a
+  word of its tail, and ←r into the mirrored cells, as in the paper. A symmetric type has ↔r instead of both, and the
+  earlier of its entities is the head.
+- Every pair of entities that has a relation puts `first` into the cell of its two first words, `last` into the cell of
+  its two last words, and both into the mirrored cells. These corners tell entities apart that share words: "New York
+  University" and "York" have cells in common, but not their corners.
 
-First words and last words have different tags since an entity may begin where another one ends: a relation of "New York
-University" must not be a relation of "University" too.
+A relation of an entity that shares no words with another is read from its cells alone, as in the paper. Otherwise the
+corners of the pair must be there, too.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ from relatum.tagging.sequence import DISCONTINUOUS, LostEntity, check_fit
 from relatum.tagging.table import ITSELF, MISSING, Cell, LostRelation, canonical
 from relatum.types import Annotation, Entity, Relation, Span
 
-SpanCells = Literal["ends", "entity"]
-Part = Literal["first", "last", "all"]
-"""The words of two entities whose cells hold a tag: the first of each, the last of each, or all."""
+CORNERS = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class SpanLabels:
     """The tags of each cell that has any, in ascending order.
 
     Decoding gives back the annotation less the `lost` entities and relations, plus the `gained` relations, which exist
-    only between entities that share words.
+    only where entities share words.
     """
 
     cells: Mapping[Cell, tuple[int, ...]]
@@ -47,43 +46,32 @@ class SpanLabels:
 
 @dataclass(frozen=True)
 class SpanTags:
-    """The tags of cells for the types of a schema: first those of entity types, then those of relation types."""
+    """The tags of cells for the types of a schema: those of entity types, of relation types, and of corners."""
 
     schema: Schema
-    cells: SpanCells = "ends"
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    _numbers: Mapping[tuple[int, Part, bool], int] = field(init=False, repr=False, compare=False)
+    forward: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The tag of each relation type in cells whose row is the head's."""
+    mirrored: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The tag of each relation type in cells whose column is the head's."""
 
     def __post_init__(self) -> None:
         names = list(self.schema.entity_types)
-        numbers: dict[tuple[int, Part, bool], int] = {}
-        for kind, relation in enumerate(self.schema.relation_types):
-            for part in self.parts:
-                where = "" if part == "all" else f" {part}"
-                for row_is_head in (True, False):
-                    if relation.symmetric and not row_is_head:
-                        numbers[kind, part, False] = numbers[kind, part, True]
-                        continue
-                    arrow = "↔" if relation.symmetric else "→" if row_is_head else "←"
-                    numbers[kind, part, row_is_head] = len(names)
-                    names.append(f"{arrow}{relation.name}{where}")
-        object.__setattr__(self, "names", tuple(names))
-        object.__setattr__(self, "_numbers", numbers)
+        forward = []
+        mirrored = []
+        for kind in self.schema.relation_types:
+            arrows = "↔" if kind.symmetric else "→←"
+            forward.append(len(names))
+            names += [f"{arrow}{kind.name}" for arrow in arrows]
+            mirrored.append(len(names) - 1)
+        object.__setattr__(self, "names", (*names, *CORNERS))
+        object.__setattr__(self, "forward", tuple(forward))
+        object.__setattr__(self, "mirrored", tuple(mirrored))
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        return ("first", "last") if self.cells == "ends" else ("all",)
-
-    def number(self, kind: int, part: Part, row_is_head: bool) -> int:
-        """Return the tag of a relation type in cells whose row (or else column) is the head's."""
-        return self._numbers[kind, part, row_is_head]
-
-    def words(self, entity: Entity, part: Part) -> tuple[int, ...]:
-        """Return the words that stand for an entity in the cells of a part."""
-        span = entity.span
-        if part == "all":
-            return tuple(range(*span))
-        return (span.start if part == "first" else span.end - 1,)
+    def corners(self) -> tuple[int, int]:
+        """The tags of the two first words of a related pair, and of its two last words."""
+        return len(self.names) - 2, len(self.names) - 1
 
     def entity_tags(self, entity: Entity) -> Iterator[tuple[Cell, int]]:
         """Yield the cells of an entity, each with its tag."""
@@ -93,13 +81,18 @@ class SpanTags:
         yield (last, first), kind
 
     def relation_tags(self, relation: Relation) -> Iterator[tuple[Cell, int]]:
-        """Yield the cells of a relation, each with its tag."""
+        """Yield the cells of a relation, each with its tag; without its corners."""
         kind = self.schema.relation_index(relation.label)
-        for part in self.parts:
-            rows, columns = self.words(relation.head, part), self.words(relation.tail, part)
-            for i, j in product(rows, columns):
-                yield (i, j), self.number(kind, part, True)
-                yield (j, i), self.number(kind, part, False)
+        for i, j in product(words_of(relation.head), words_of(relation.tail)):
+            yield (i, j), self.forward[kind]
+            yield (j, i), self.mirrored[kind]
+
+    def corner_tags(self, relation: Relation) -> Iterator[tuple[Cell, int]]:
+        """Yield the corners of a relation, each with its tag."""
+        head, tail = relation.head.span, relation.tail.span
+        for (i, j), tag in zip(((head.start, tail.start), (head.end - 1, tail.end - 1)), self.corners, strict=True):
+            yield (i, j), tag
+            yield (j, i), tag
 
     def encode(self, annotation: Annotation, n_words: int) -> SpanLabels:
         """Write each entity and relation into its cells.
@@ -121,14 +114,14 @@ class SpanTags:
             _add(tags, pairs)
         for relation in annotation.relations:
             one = canonical(relation, self.schema)
-            pairs = list(self.relation_tags(one))
+            pairs = [*self.relation_tags(one), *self.corner_tags(one)]
             if not {one.head, one.tail} <= written:
                 lost_relations.append(LostRelation(relation, MISSING))
             elif one.head == one.tail:
                 lost_relations.append(LostRelation(relation, ITSELF))
             else:
                 _add(tags, pairs)
-        gained = self._find_gained(tags, written, annotation) if _share_words(written) else ()
+        gained = self._find_gained(tags, written, annotation)
         cells = {cell: tuple(sorted(numbers)) for cell, numbers in tags.items()}
         return SpanLabels(cells, tuple(lost_entities), tuple(lost_relations), gained)
 
@@ -136,31 +129,51 @@ class SpanTags:
         self, tags: Mapping[Cell, set[int]], written: set[Entity], annotation: Annotation
     ) -> tuple[Relation, ...]:
         """Return the relations that the tags express but that were not annotated."""
+        sharing = find_sharing(written)
+        if not sharing:
+            return ()
         given = {canonical(relation, self.schema) for relation in annotation.relations}
         entities = [entity for entity in dict.fromkeys(annotation.entities) if entity in written]
         gained = []
         for head, tail in product(entities, repeat=2):
+            if head == tail or not {head, tail} & sharing:
+                continue
             for name in self.schema.relation_names:
                 relation = Relation(head, tail, name)
-                if head == tail or relation in given or canonical(relation, self.schema) != relation:
-                    continue
-                if all(tag in tags.get(cell, ()) for cell, tag in self.relation_tags(relation)):
-                    gained.append(relation)
+                if relation not in given and canonical(relation, self.schema) == relation:
+                    gained += [relation] if self._is_expressed(relation, tags) else []
         return tuple(gained)
+
+    def _is_expressed(self, relation: Relation, tags: Mapping[Cell, set[int]]) -> bool:
+        """True if all corners of a relation, and more than half of its cells, have their tags."""
+        if not all(tag in tags.get(cell, ()) for cell, tag in self.corner_tags(relation)):
+            return False
+        found = [tag in tags.get(cell, ()) for cell, tag in self.relation_tags(relation)]
+        return 2 * sum(found) > len(found)
+
+
+def words_of(entity: Entity) -> tuple[int, ...]:
+    """Return the words of an entity."""
+    if not entity.fragments:
+        return tuple(range(*entity.span))
+    return tuple(word for piece in entity.fragments for word in range(*piece))
+
+
+def find_sharing(entities: Iterable[Entity]) -> set[Entity]:
+    """Return the entities whose spans share words with the span of another entity."""
+    sharing: set[Entity] = set()
+    farthest: Entity | None = None
+    for entity in sorted(set(entities), key=lambda one: one.span):
+        if farthest is not None and entity.span.start < farthest.span.end:
+            sharing |= {entity, farthest}
+        if farthest is None or entity.span.end > farthest.span.end:
+            farthest = entity
+    return sharing
 
 
 def _add(tags: dict[Cell, set[int]], pairs: Iterable[tuple[Cell, int]]) -> None:
     for cell, tag in pairs:
         tags.setdefault(cell, set()).add(tag)
-
-
-def _share_words(entities: Iterable[Entity]) -> bool:
-    reach = 0
-    for span in sorted(entity.span for entity in entities):
-        if span.start < reach:
-            return True
-        reach = max(reach, span.end)
-    return False
 
 
 def find_overlap(spans: Iterable[Span]) -> Literal["none", "nested", "any"]:

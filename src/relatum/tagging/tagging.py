@@ -52,7 +52,7 @@ class Tagging:
         """Return the tagging that the settings describe, for the labels of a schema."""
         words = SequenceTags(schema, settings.scheme)
         if settings.kind == "spans":
-            return cls(schema, words, SpanTags(schema, settings.span_cells))
+            return cls(schema, words, SpanTags(schema))
         cells = TableTags(schema, settings.fill, settings.cells, settings.directed, settings.conflicts)
         return cls(schema, words, cells)
 
