@@ -4,9 +4,9 @@
 
 OUT gets train.json, dev.json and test.json. Documents of Re-DocRED's dev part, and four fifths of its test part, are
 train and dev; the rest is test. A relation is in a sentence if both entities have a mention in it and the evidence
-names the sentence or is empty; it holds between the two mentions that are nearest to each other. The paper's tagging
-has one relation per pair: of several, the one that is most frequent in all documents is kept. Relations with fewer than
-30 pairs are left out, and so are mentions that lie inside others.
+names the sentence or is empty; it holds between the two mentions that are nearest to each other. Mentions may lie
+inside others, and pairs may have several relations, which only span tagging (tagging.kind=spans) can express. Relation
+types with fewer than 30 pairs in train are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,11 @@ def main(out: Path) -> None:
     data = Path(os.environ["RELATUM_DATA"]) / "redocred"
     names = json.loads((data / "relation-names.json").read_text(encoding="utf-8"))
     dev, test = (json.loads((data / f"{part}_revised.json").read_text(encoding="utf-8")) for part in ("dev", "test"))
-    counts = Counter(label["r"] for document in (*dev, *test) for label in document["labels"])
     n_held_out = len(test) // 5
     documents = {"test": test[:n_held_out], "train": [*dev, *test[n_held_out:]]}
     random.Random(0).shuffle(documents["train"])
     documents["dev"], documents["train"] = documents["train"][:80], documents["train"][80:]
-    parts = {part: [r for document in documents[part] for r in _sentences(document, counts)] for part in documents}
+    parts = {part: [r for document in documents[part] for r in _sentences(document)] for part in documents}
     found = Counter(relation[4] for record in parts["train"] for relation in record["relations"])
     kept = {label for label, count in found.items() if count >= LEAST}
     out.mkdir(parents=True)
@@ -53,13 +52,13 @@ def _readable(name: str) -> str:
     return name.replace(" ", "_")
 
 
-def _sentences(document: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[Record]:
+def _sentences(document: Mapping[str, Any]) -> Iterator[Record]:
     for number, tokens in enumerate(document["sents"]):
         if len(tokens) <= MOST_WORDS:
             mentions = [_mentions(vertex, number) for vertex in document["vertexSet"]]
-            spans = _without_inner([span for group in mentions for span in group])
+            spans = _one_per_place(span for group in mentions for span in group)
             groups = [[span for span in group if span in spans] for group in mentions]
-            relations = _relations(document["labels"], groups, number, counts)
+            relations = _relations(document["labels"], groups, number)
             yield {"tokens": tokens, "entities": sorted(map(list, spans)), "relations": relations}
 
 
@@ -68,27 +67,21 @@ def _mentions(vertex: list[Mapping[str, Any]], sentence: int) -> list[Span]:
     return [(mention["pos"][0], mention["pos"][1], mention["type"]) for mention in here]
 
 
-def _without_inner(spans: list[Span]) -> set[Span]:
-    """Keep the longest of spans that share words."""
-    kept: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span[0] - span[1], span)):
-        if all(span[1] <= other[0] or other[1] <= span[0] for other in kept):
-            kept.append(span)
-    return set(kept)
+def _one_per_place(spans: Iterable[Span]) -> set[Span]:
+    """Keep one of spans with the same words: the file names the entities of a relation by their words."""
+    return set({span[:2]: span for span in sorted(spans, reverse=True)}.values())
 
 
-def _relations(
-    labels: list[Mapping[str, Any]], groups: list[list[Span]], sentence: int, counts: Mapping[str, int]
-) -> list[list[Any]]:
-    best: dict[tuple[Span, Span], str] = {}
+def _relations(labels: list[Mapping[str, Any]], groups: list[list[Span]], sentence: int) -> list[list[Any]]:
+    found: dict[tuple[Span, Span, str], None] = {}
     for label in labels:
         heads, tails = groups[label["h"]], groups[label["t"]]
         if not heads or not tails or (label["evidence"] and sentence not in label["evidence"]):
             continue
         pair = min(((head, tail) for head in heads for tail in tails), key=lambda pair: abs(pair[0][0] - pair[1][0]))
-        if pair not in best or counts[label["r"]] > counts[best[pair]]:
-            best[pair] = label["r"]
-    return [[*head[:2], *tail[:2], label] for (head, tail), label in best.items()]
+        if pair[0] != pair[1]:
+            found[*pair, label["r"]] = None
+    return [[*head[:2], *tail[:2], label] for head, tail, label in found]
 
 
 if __name__ == "__main__":

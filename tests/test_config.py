@@ -209,7 +209,7 @@ def test_unknown_key_unlike_all_others_gets_no_hint() -> None:
         ("[tagging]\n\nscheme = 3.5", 'a.toml:3, tagging.scheme: found 3.5; expected "bio" or "bioes"'),
         (
             "data.overlaps = 2024-01-31",
-            'a.toml:1, data.overlaps: found 2024-01-31; expected "fail", "drop" or "keep-longest", '
+            'a.toml:1, data.overlaps: found 2024-01-31; expected "fail", "drop", "keep-longest" or "keep", '
             "or the key left unset",
         ),
         ("text = 3", "a.toml:1, text: found 3; expected a table with the keys words, sentences"),

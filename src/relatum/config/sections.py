@@ -356,7 +356,6 @@ class TrainingConfig(Section):
     loss: Literal["sum", "mean"] = Field(
         default="sum", description="Sum the losses over words, cells and batch, or average them."
     )
-    cell_loss: Literal["zlpr", "bce"] = Field(default="zlpr", description="The loss of a cell in span tagging.")
     diagonal_loss: bool = Field(
         default=True, description="Include the cells on the diagonal, which have no relation, in the relation loss."
     )

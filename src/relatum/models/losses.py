@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, softplus
+from torch.nn.functional import cross_entropy, pad, softplus
 
 from relatum.config import TrainingConfig
 from relatum.models.labels import IGNORED, Labels
@@ -20,6 +20,10 @@ class Loss:
     total: Tensor
     entity: Tensor
     relation: Tensor
+
+
+_NOTHING = -1e30
+"""A score that adds nothing to a sum of exponentials; minus infinity would give gradients that are not numbers."""
 
 
 def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss:
@@ -47,25 +51,27 @@ def _cell_loss(logits: Tensor, labels: Labels, config: TrainingConfig) -> Tensor
     if labels.tag_sets is None:
         return _cross_entropy(logits, tags, config)
     logits = _wide(logits)
-    has_tag = labels.tag_sets[tags.clamp(min=0)]
-    if config.cell_loss == "zlpr":
-        losses = _ranking_loss(logits, has_tag)
-    else:
-        losses = (softplus(logits) - logits * has_tag).sum(-1)
-    total = losses.masked_fill(tags == IGNORED, 0).sum()
+    if logits.is_cuda:  # shapes that depend on the tags could not be recorded as a CUDA graph
+        losses = ranking_loss(logits, labels.tag_sets[tags.clamp(min=0)])
+        return _reduced(losses.masked_fill(tags == IGNORED, 0).sum(), tags, config)
+    # Most cells have no tag: their loss is a cross entropy, which takes a fraction of the time.
+    has_some = tags > 0
+    with_none = pad(logits, (1, 0)).flatten(0, -2)
+    total = cross_entropy(
+        with_none, tags.masked_fill(has_some, IGNORED).flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+    total = total + ranking_loss(logits[has_some], labels.tag_sets[tags[has_some]]).sum()
     return _reduced(total, tags, config)
 
 
-def _ranking_loss(logits: Tensor, has_tag: Tensor) -> Tensor:
+def ranking_loss(logits: Tensor, has_tag: Tensor) -> Tensor:
     """Return a loss for each cell: the tags that it has should score above 0, and the others below.
 
-    log(1 + Σ exp(score of a tag it lacks)) + log(1 + Σ exp(−score of a tag it has)), which is a cross entropy where
-    each cell has one tag at most.
+    log(1 + Σ exp(score of a tag it lacks)) + log(1 + Σ exp(−score of a tag it has)), known as ZLPR. For a cell with no
+    tag it is a cross entropy between its tags and a score of 0 for none of them.
     """
-    zero = logits.new_zeros(()).expand(*logits.shape[:-1], 1)
-    nothing = -torch.inf
-    above = torch.cat((zero, logits.masked_fill(has_tag, nothing)), -1).logsumexp(-1)
-    below = torch.cat((zero, (-logits).masked_fill(~has_tag, nothing)), -1).logsumexp(-1)
+    above = softplus(logits.masked_fill(has_tag, _NOTHING).logsumexp(-1))
+    below = softplus((-logits).masked_fill(~has_tag, _NOTHING).logsumexp(-1))
     return above + below
 
 
