@@ -1,0 +1,384 @@
+"""Span decoding against plain loops over the cells of each entity and each pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import exp, prod
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from relatum.decoding import spans
+from relatum.decoding.probabilities import Logits
+from relatum.decoding.relations import Constraints
+from relatum.decoding.spans import Overlap, SpanChoices, decode_spans
+from relatum.errors import RelatumError
+from relatum.schema import RelationType, Schema
+from relatum.tagging.spans import SpanTags
+from relatum.types import Annotation, Entity, Relation, Span
+
+SCHEMA = Schema(
+    ("X", "Y"),
+    (
+        RelationType("r", head_labels=("X",), tail_labels=("Y",)),
+        RelationType("s", symmetric=True, head_labels=("Y",), tail_labels=("X",)),
+        RelationType("q"),
+    ),
+)
+WITHOUT_RELATIONS, WITHOUT_ENTITIES = Schema(("X", "Y")), Schema((), SCHEMA.relation_types[2:])
+ENDS, ENTITY = SpanTags(SCHEMA, "ends"), SpanTags(SCHEMA, "entity")
+TAGGINGS = [ENDS, ENTITY, SpanTags(WITHOUT_RELATIONS), SpanTags(WITHOUT_RELATIONS, "entity")]
+PADDING = (0.0, 1e30, -1e30, np.inf, -np.inf, np.nan)
+ANY = SpanChoices()
+
+Table = NDArray[np.floating]
+seeds = st.integers(0, 2**32 - 1)
+all_choices = st.builds(
+    SpanChoices,
+    st.sampled_from(get_args(Overlap)),
+    st.booleans(),
+    st.sampled_from(get_args(Constraints)),
+    st.sampled_from([0.5, 0.5, 0.2, 0.85]),
+)
+
+
+def entity(start: int, end: int, label: str = "X", *fragments: tuple[int, int]) -> Entity:
+    return Entity(Span(start, end), label, tuple(Span(*fragment) for fragment in fragments))
+
+
+def random_logits(tags: SpanTags, n_words: int, seed: int) -> Table:
+    """Return logits of one sentence with some entities and many relations, in single or double precision."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0.5, 3, (n_words, n_words, len(tags.names)))
+    logits[..., : len(tags.schema.entity_types)] -= 3
+    return logits.astype(np.float32) if seed % 2 else logits
+
+
+def pad(tables: list[Table], n_extra: int, seed: int) -> Table:
+    """Stack the tables of sentences; the padding holds anything."""
+    rng = np.random.default_rng(seed)
+    n_words = max(len(table) for table in tables) + n_extra
+    batch = rng.choice(PADDING, (len(tables), n_words, n_words, tables[0].shape[-1])).astype(tables[0].dtype)
+    for row, table in enumerate(tables):
+        batch[row, : len(table), : len(table)] = table
+    return batch
+
+
+def squash(logits: Table) -> Table:
+    """Return the probability of each logit."""
+    return np.array([1 / (1 + exp(-value)) for value in logits.ravel().tolist()]).reshape(logits.shape)
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def expect_entities(table: Table, tags: SpanTags, choices: SpanChoices) -> list[Entity]:
+    """Score every span of words for every type; of those in conflict take the best."""
+    likely = []
+    for start, last in product(range(len(table)), repeat=2):
+        for label in tags.schema.entity_types:
+            tag = tags.names.index(label)
+            score = mean([table[start, last, tag], table[last, start, tag]])
+            if start <= last and score > choices.threshold:
+                likely.append(Entity(Span(start, last + 1), label, score=score))
+    kept: list[Entity] = []
+    for one in sorted(likely, key=lambda one: one.score or 0, reverse=True):
+        words = set(range(*one.span))
+        fits = True
+        for other in kept:
+            others = set(range(*other.span))
+            inside = words <= others or others <= words
+            fits &= not words & others or choices.overlap == "any" or (choices.overlap == "nested" and inside)
+        if fits:
+            kept.append(one)
+    return sorted(kept, key=lambda one: (one.span, tags.schema.entity_types.index(one.label)))
+
+
+def score_relation(table: Table, head: Entity, tail: Entity, kind: RelationType, tags: SpanTags) -> float:
+    """Return the geometric mean over the parts of the mean over their cells, and over the mirrored cells."""
+    there, back = ("↔", "↔") if kind.symmetric else ("→", "←")
+    ends = {" first": (head.span.start, tail.span.start), " last": (head.span.end - 1, tail.span.end - 1)}
+    cells = {part: [cell] for part, cell in ends.items()}
+    if tags.cells == "entity":
+        cells = {"": list(product(range(*head.span), range(*tail.span)))}
+    scores = []
+    for part, pairs in cells.items():
+        forward, mirrored = tags.names.index(there + kind.name + part), tags.names.index(back + kind.name + part)
+        scores.append(mean([(table[i, j, forward] + table[j, i, mirrored]) / 2 for i, j in pairs]))
+    return float(prod(scores) ** (1 / len(scores)))
+
+
+def is_possible(head: Entity, tail: Entity, kind: RelationType, choices: SpanChoices) -> bool:
+    if head == tail or (kind.symmetric and (head.span, head.label) > (tail.span, tail.label)):
+        return False
+    return choices.constraints == "none" or kind.allows(head.label, tail.label)
+
+
+def expect_relations(table: Table, entities: list[Entity], tags: SpanTags, choices: SpanChoices) -> list[Relation]:
+    """Score every type for every ordered pair of different entities."""
+    relations = []
+    for head, tail in product(dict.fromkeys(entities), repeat=2):
+        kinds = [kind for kind in tags.schema.relation_types if is_possible(head, tail, kind, choices)]
+        of_pair = [Relation(head, tail, kind.name, score_relation(table, head, tail, kind, tags)) for kind in kinds]
+        if of_pair and not choices.several_relations:
+            of_pair = [max(of_pair, key=lambda one: one.score or 0)]
+        relations += [one for one in of_pair if (one.score or 0) > choices.threshold]
+    return relations
+
+
+def scores_of(found: Annotation) -> list[float | None]:
+    return [one.score for one in found.entities] + [one.score for one in found.relations]
+
+
+def assert_same(found: Annotation, entities: list[Entity], relations: list[Relation]) -> None:
+    """Compare the order and the scores too."""
+    expected = Annotation(tuple(entities), tuple(relations))
+    assert found == expected
+    assert scores_of(found) == pytest.approx(scores_of(expected), rel=1e-9)
+
+
+@st.composite
+def given_entities(draw: st.DrawFn, n_words: int) -> tuple[Entity, ...]:
+    """In any order, overlapping, some discontinuous, some twice."""
+    entities: list[Entity] = []
+    for start in draw(st.lists(st.integers(0, n_words - 1), max_size=5)):
+        end = draw(st.integers(start + 1, n_words))
+        label = draw(st.sampled_from(SCHEMA.entity_types))
+        broken = end - start > 2 and draw(st.booleans())
+        # A discontinuous entity and a whole one of the same words and type have no order: here they are the same.
+        known = [one for one in entities if (*one.span, one.label) == (start, end, label)]
+        fragments = ((start, start + 1), (end - 1, end)) if broken else ()
+        entities.append(known[0] if known else entity(start, end, label, *fragments))
+    return tuple(entities)
+
+
+lengths_of_batches = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+
+
+@given(st.sampled_from(TAGGINGS), all_choices, lengths_of_batches, st.integers(0, 2), st.booleans(), seeds)
+def test_entities_and_relations_are_those_of_plain_loops(
+    tags: SpanTags, choices: SpanChoices, lengths: list[int], n_extra: int, as_logits: bool, seed: int
+) -> None:
+    logits = [random_logits(tags, n_words, seed + 2 * row) for row, n_words in enumerate(lengths)]
+    tables = list(map(squash, logits))
+    given_values = Logits(pad(logits, n_extra, seed)) if as_logits else pad(tables, n_extra, seed)
+    for table, found in zip(tables, decode_spans(given_values, lengths, tags, choices), strict=True):
+        entities = expect_entities(table, tags, choices)
+        assert_same(found, entities, expect_relations(table, entities, tags, choices))
+        assert all(type(score) is float and choices.threshold < score <= 1 for score in scores_of(found))
+
+
+@given(st.sampled_from([ENDS, ENTITY]), all_choices, lengths_of_batches, seeds, st.data())
+def test_relations_of_given_entities_are_those_of_plain_loops(
+    tags: SpanTags, choices: SpanChoices, lengths: list[int], seed: int, data: st.DataObject
+) -> None:
+    logits = [random_logits(tags, n_words, seed + 2 * row) for row, n_words in enumerate(lengths)]
+    entities = [data.draw(given_entities(n_words)) for n_words in lengths]
+    decoded = decode_spans(Logits(pad(logits, 1, seed)), lengths, tags, choices, entities)
+    for table, of_sentence, found in zip(map(squash, logits), entities, decoded, strict=True):
+        assert found.entities == of_sentence, "given entities stay as they are, those that are given twice too"
+        relations = expect_relations(table, list(of_sentence), tags, choices)
+        assert_same(replace(found, entities=()), [], relations)
+
+
+@given(st.sampled_from([ENDS, ENTITY]), all_choices, lengths_of_batches, st.booleans(), seeds)
+def test_results_do_not_depend_on_the_batch(
+    tags: SpanTags, choices: SpanChoices, lengths: list[int], as_logits: bool, seed: int
+) -> None:
+    logits = [random_logits(tags, n_words, seed + 2 * row) for row, n_words in enumerate(lengths)]
+    tables = logits if as_logits else list(map(squash, logits))
+    batch = pad(tables, 2, seed)
+    together = decode_spans(Logits(batch) if as_logits else batch, lengths, tags, choices)
+    for table, found in zip(tables, together, strict=True):
+        (alone,) = decode_spans(Logits(table[None]) if as_logits else table[None], [len(table)], tags, choices)
+        assert found == alone
+        assert scores_of(found) == scores_of(alone)
+
+
+@pytest.mark.parametrize("tags", [ENDS, ENTITY])
+@pytest.mark.parametrize("most", [1, 2, 7])
+@pytest.mark.parametrize("several", [True, False])
+def test_number_of_pairs_decided_together_makes_no_difference(
+    monkeypatch: pytest.MonkeyPatch, tags: SpanTags, most: int, several: bool
+) -> None:
+    lengths, choices = [5, 1, 4], SpanChoices(several_relations=several)
+    logits = Logits(pad([random_logits(tags, n_words, 2 * n_words) + 1 for n_words in lengths], 0, 0))
+    expected = decode_spans(logits, lengths, tags, choices)
+    assert sum(len(found.entities) ** 2 for found in expected) > 20
+    assert sum(len(found.relations) for found in expected) > 7
+    largest = []
+
+    def noted(values: Logits, pairs: list[spans._Pair], *others: object) -> object:
+        largest.append(len(pairs))
+        return find_relations(values, pairs, *others)  # type: ignore[arg-type]
+
+    find_relations = spans._find_relations
+    monkeypatch.setattr(spans, "_find_relations", noted)
+    monkeypatch.setattr(spans, "_MOST_PAIRS", most)
+    found = decode_spans(logits, lengths, tags, choices)
+    assert found == expected
+    assert list(map(scores_of, found)) == list(map(scores_of, expected))
+    assert max(largest) == most
+
+
+def test_score_of_an_entity_is_the_mean_of_its_two_cells() -> None:
+    table = np.zeros((1, 3, 3, len(ENDS.names)))
+    table[0, 0, 2, 0], table[0, 2, 0, 0] = 0.9, 0.2
+    table[0, 1, 2, 1], table[0, 2, 1, 1] = 1.0, 0.0  # 0.5 does not exceed the threshold
+    table[0, 1, 1, 1] = 0.6
+    (found,) = decode_spans(table, [3], ENDS, ANY)
+    assert found == Annotation((entity(0, 3), entity(1, 2, "Y")))
+    assert scores_of(found) == pytest.approx([0.55, 0.6])
+
+
+def test_score_of_a_relation_is_the_geometric_mean_of_its_ends() -> None:
+    head, tail = entity(0, 2), entity(2, 4, "Y")
+    table = np.zeros((1, 4, 4, len(ENDS.names)))
+    first, first_back, last, last_back = map(ENDS.names.index, ("→r first", "←r first", "→r last", "←r last"))
+    table[0, 0, 2, first], table[0, 2, 0, first_back] = 1.0, 0.8
+    table[0, 1, 3, last], table[0, 3, 1, last_back] = 0.4, 0.4
+    (found,) = decode_spans(table, [4], ENDS, ANY, [(head, tail)])
+    assert found.relations == (Relation(head, tail, "r"),)
+    assert found.relations[0].score == pytest.approx((0.9 * 0.4) ** 0.5)
+    table[0, 1, 3, last] = table[0, 3, 1, last_back] = 0.1  # the first words alone do not make a relation
+    assert decode_spans(table, [4], ENDS, ANY, [(head, tail)])[0].relations == ()
+
+
+def test_score_of_all_cells_is_their_mean() -> None:
+    head, tail = entity(0, 2), entity(2, 3, "Y")
+    table = np.zeros((1, 3, 3, len(ENTITY.names)))
+    there, back = ENTITY.names.index("→r"), ENTITY.names.index("←r")
+    table[0, 0, 2, there], table[0, 1, 2, there] = 1.0, 0.8
+    table[0, 2, 0, back], table[0, 2, 1, back] = 0.6, 0.0
+    (found,) = decode_spans(table, [3], ENTITY, ANY, [(head, tail)])
+    assert [one.score for one in found.relations] == pytest.approx([0.6])
+
+
+@pytest.mark.parametrize(
+    ("overlap", "kept"),
+    [
+        ("any", [(0, 2, "X"), (0, 2, "Y"), (1, 3, "X"), (2, 3, "X")]),
+        ("nested", [(0, 2, "X"), (0, 2, "Y"), (2, 3, "X")]),
+        ("none", [(0, 2, "Y"), (2, 3, "X")]),
+    ],
+)
+def test_entities_in_conflict_give_way_to_the_highest_score(overlap: Overlap, kept: list[tuple[int, int, str]]) -> None:
+    table = np.zeros((1, 3, 3, len(ENDS.names)))
+    for start, last, kind, score in [(0, 1, 0, 0.8), (0, 1, 1, 0.9), (1, 2, 0, 0.7), (2, 2, 0, 0.6)]:
+        table[0, start, last, kind] = table[0, last, start, kind] = score
+    (found,) = decode_spans(table, [3], ENDS, SpanChoices(overlap))
+    assert found.entities == tuple(entity(*one) for one in kept)
+
+
+def test_one_relation_of_a_pair_is_the_best_that_the_schema_allows() -> None:
+    table = np.zeros((1, 2, 2, len(ENTITY.names)))
+    for name, score in [("→r", 0.9), ("→q", 0.7), ("←q", 0.8), ("↔s", 0.6)]:
+        table[0, 0, 1, ENTITY.names.index(name)] = score
+        table[0, 1, 0, ENTITY.names.index(name.translate(str.maketrans("→←", "←→")))] = score
+    head, tail = entity(0, 1, "Y"), entity(1, 2)
+    labels = {}
+    for several, constraints in product((True, False), get_args(Constraints)):
+        choices = SpanChoices(several_relations=several, constraints=constraints)
+        (found,) = decode_spans(table, [2], ENTITY, choices, [(head, tail)])
+        labels[several, constraints] = {(one.head.span.start, one.label) for one in found.relations}
+    assert labels == {
+        (True, "none"): {(0, "r"), (0, "s"), (0, "q"), (1, "q")},
+        (True, "schema"): {(0, "s"), (0, "q"), (1, "q")},  # r needs an X as its head
+        (False, "none"): {(0, "r"), (1, "q")},
+        (False, "schema"): {(0, "q"), (1, "q")},
+    }
+
+
+@pytest.mark.parametrize("n_relations", [0, 3])
+def test_sentence_of_one_word_may_have_entities_of_several_types(n_relations: int) -> None:
+    tags = SpanTags(Schema(("X", "Y"), SCHEMA.relation_types[:n_relations]))
+    (found,) = decode_spans(Logits(np.full((1, 1, 1, len(tags.names)), 9.0)), [1], tags, ANY)
+    one, other = entity(0, 1), entity(0, 1, "Y")
+    assert found.entities == (one, other)
+    assert len(found.relations) == (5 if n_relations else 0), "two directed types both ways, one symmetric type"
+
+
+def test_without_entities_there_are_no_relations() -> None:
+    sure = np.ones((2, 3, 3, len(SpanTags(WITHOUT_ENTITIES).names)))
+    assert decode_spans(sure, [3, 2], SpanTags(WITHOUT_ENTITIES), ANY) == [Annotation(), Annotation()]
+    none = Logits(np.full((2, 3, 3, len(ENDS.names)), -9.0))
+    assert decode_spans(none, [3, 2], ENDS, ANY) == [Annotation(), Annotation()]
+    assert decode_spans(np.ones((1, 3, 3, len(ENDS.names))), [3], ENDS, ANY, [()]) == [Annotation()]
+    assert decode_spans(np.ones((0, 3, 3, len(ENDS.names))), [], ENDS, ANY) == []
+    assert decode_spans(np.ones((1, 3, 3, len(ENDS.names))), [0], ENDS, ANY) == [Annotation()]
+
+
+def test_extreme_logits_are_certain() -> None:
+    logits = np.full((1, 2, 2, len(ENDS.names)), -3e38, dtype=np.float32)
+    logits[0, :, :, 0] = 3e38
+    (found,) = decode_spans(Logits(logits), [2], ENDS, ANY)
+    assert found == Annotation((entity(0, 1), entity(0, 2), entity(1, 2)))
+    assert scores_of(found) == [1.0] * 3
+
+
+@pytest.mark.parametrize("given_ones", [None, [(), ()]])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 1, 2, 0), (1, 1, 0, 13), (0, 2, 2, 5)])
+def test_values_of_real_words_must_be_finite(
+    value: float, place: tuple[int, ...], given_ones: list[tuple[Entity, ...]] | None
+) -> None:
+    table = np.zeros((2, 3, 3, len(ENDS.names) + 4))[..., :14]
+    schema = Schema(("X", "Y", "Z", "U"), SCHEMA.relation_types)
+    table[place] = value
+    for values in (table, Logits(table)):
+        with pytest.raises(RelatumError, match="relation probabilities contain values that are not finite"):
+            decode_spans(values, [3, 2], SpanTags(schema), ANY, given_ones)
+    table[place] = 0
+    table[1, 2, 0] = table[1, 0, 2] = value  # the second sentence has two words
+    assert decode_spans(table, [3, 2], SpanTags(schema), ANY) == [Annotation(), Annotation()]
+
+
+N_TAGS = len(ENDS.names)
+
+
+@pytest.mark.parametrize("given_ones", [None, [(entity(0, 1), entity(1, 2))]])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 3, N_TAGS - 1), (1, 3, 3, N_TAGS + 1), (1, 3, 4, N_TAGS), (1, 4, 3, N_TAGS), (2, 3, 3, N_TAGS)]
+)
+def test_wrong_shapes_are_errors(shape: tuple[int, ...], given_ones: list[tuple[Entity, ...]] | None) -> None:
+    with pytest.raises(ValueError, match="the relation probabilities have the shape"):
+        decode_spans(np.zeros(shape), [3], ENDS, ANY, given_ones)
+
+
+@pytest.mark.xfail(strict=True, reason="check_sentences takes any number of axes, a table has four")
+@pytest.mark.parametrize("shape", [(1, 3, N_TAGS), (1, 3, 3, 3, N_TAGS)])
+def test_wrong_number_of_axes_is_an_error(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="the relation probabilities have the shape"):
+        decode_spans(np.zeros(shape), [3], ENDS, ANY)
+
+
+def test_sentence_longer_than_the_table_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a sentence has 4 words, but the relation probabilities are of 3"):
+        decode_spans(np.zeros((1, 3, 3, N_TAGS)), [4], ENDS, ANY)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, WITHOUT_RELATIONS])
+def test_given_entity_beyond_its_sentence_is_an_error(schema: Schema) -> None:
+    tags = SpanTags(schema)
+    table = np.zeros((2, 3, 3, len(tags.names)))
+    decode_spans(table, [3, 2], tags, ANY, [(entity(2, 3),), (entity(1, 2),)])
+    with pytest.raises(ValueError, match=r"X \[2, 3\) does not fit into a sentence of 2 words"):
+        decode_spans(table, [3, 2], tags, ANY, [(), (entity(2, 3),)])
+
+
+def test_entities_are_given_for_every_sentence() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        decode_spans(np.zeros((2, 3, 3, N_TAGS)), [3, 2], ENDS, ANY, [()])
+
+
+@pytest.mark.xfail(strict=True, reason="neither entity is the earlier one, so the relation is found in both orders")
+def test_symmetric_relation_of_a_discontinuous_entity_is_found_once() -> None:
+    whole, broken = entity(0, 3), entity(0, 3, "X", (0, 1), (2, 3))
+    (found,) = decode_spans(np.ones((1, 3, 3, N_TAGS)), [3], ENDS, ANY, [(whole, broken)])
+    assert [one.label for one in found.relations].count("s") == 1
