@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, values_of
+from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, check_shape, values_of
 from relatum.decoding.relations import Constraints
 from relatum.tagging.sequence import check_fit
 from relatum.tagging.spans import SpanTags, find_sharing, words_of
+from relatum.tagging.table import comes_before
 from relatum.types import Annotation, Entity, Relation, Span
 
 Overlap = Literal["none", "nested", "any"]
@@ -34,7 +35,7 @@ class SpanChoices:
     constraints: Constraints = "none"
     """The relations that are possible between two entities: any, or those that the schema allows."""
     threshold: float = 0.5
-    """The score that an entity or relation must exceed to be found."""
+    """The score, between 0 and 1, that an entity or relation must exceed to be found."""
 
 
 def decode_spans(
@@ -54,6 +55,8 @@ def decode_spans(
 
     If `entities` are given, only relations between them are looked for.
     """
+    n_words = values_of(probabilities).shape[1]
+    check_shape("relation", probabilities, (len(lengths), n_words, n_words, len(tags.names)))
     check_sentences("relation", probabilities, lengths, len(tags.names))
     if entities is None:
         entities = _find_entities(probabilities, lengths, tags, choices)
@@ -77,12 +80,13 @@ def _find_entities(
 ) -> list[tuple[Entity, ...]]:
     n_types = len(tags.schema.entity_types)
     values = values_of(probabilities)[..., :n_types]
-    threshold = choices.threshold
+    least = choices.threshold
     if isinstance(probabilities, Logits):
-        threshold = float(np.log(threshold / (1 - threshold)))
-    # The mean of two cells exceeds the threshold only if one of them does: few cells are left to look at.
+        least = float(np.log(least / (1 - least)))
+    # The mean of two cells exceeds the threshold only if one of them does: few cells are left to look at. Those that
+    # are equal to it are among them, since it may be rounded here.
     with np.errstate(invalid="ignore"):  # of padding, which may be anything
-        likely = np.maximum(values, values.swapaxes(1, 2)) > threshold
+        likely = np.maximum(values, values.swapaxes(1, 2)) >= least
     places = np.arange(values.shape[1])
     likely &= (places[:, None] <= places)[None, :, :, None]
     likely &= (places < np.array(lengths)[:, None])[:, None, :, None]
@@ -215,6 +219,6 @@ def _possible(pairs: Sequence[_Pair], tags: SpanTags, constraints: Constraints) 
             if labels not in known:
                 known[labels] = [kind.allows(*labels) for kind in kinds]
             possible[number] = known[labels]
-        if symmetric and (tail.span, tail.label) < (head.span, head.label):
+        if symmetric and comes_before(tail, head):
             possible[number, symmetric] = False
     return possible

@@ -90,12 +90,16 @@ class TableLabels:
 def canonical(relation: Relation, schema: Schema) -> Relation:
     """Return the relation in the order in which decoding gives it: if symmetric, the earlier entity is the head.
 
-    If both entities have the same span, their labels decide.
+    If both entities have the same span, their labels decide, then their fragments.
     """
-    head, tail = relation.head, relation.tail
-    if (tail.span, tail.label) < (head.span, head.label) and schema.is_symmetric(relation.label):
+    if comes_before(relation.tail, relation.head) and schema.is_symmetric(relation.label):
         return replace(relation, head=relation.tail, tail=relation.head)
     return relation
+
+
+def comes_before(one: Entity, other: Entity) -> bool:
+    """True if an entity is the earlier of two, which is the head of a symmetric relation."""
+    return (one.span, one.label, one.fragments) < (other.span, other.label, other.fragments)
 
 
 @dataclass(frozen=True, slots=True)

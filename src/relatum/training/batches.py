@@ -50,7 +50,7 @@ def cut_long(
 
 @dataclass(frozen=True, slots=True)
 class _IndexedExample:
-    """An example as numbers; the tags are on the model's device, in a quarter of the memory that labels take."""
+    """An example as numbers; the tags are on the model's device, in a fraction of the memory that labels take."""
 
     sentence: IndexedSentence
     entity_tags: Tensor
@@ -112,10 +112,12 @@ class Batches:
         if indexed is None:
             model, example = self._model, self._examples[index]
             labels = label_example(example, model, self._tag_sets)
+            # There may be many sets of tags, but not many tags.
+            small = torch.int16 if self._tag_sets is None else torch.int32
             indexed = _IndexedExample(
                 IndexedSentence.of(example.sentence.words, model),
                 labels.entity_tags.to(torch.int16).to(model.device),
-                labels.relation_tags.to(torch.int16).to(model.device),
+                labels.relation_tags.to(small).to(model.device),
             )
             self._indexed[index] = indexed
         return indexed
