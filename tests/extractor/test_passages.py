@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -94,7 +95,7 @@ def test_passages_are_read_alike_one_by_one_in_a_pipe_and_in_a_table(extractor: 
 def test_pipe_gathers_passages_by_their_sentences(extractor: Extractor) -> None:
     taken: list[int] = []
 
-    def texts() -> list[str]:
+    def texts() -> Iterator[str]:
         for number in range(6):
             taken.append(number)
             yield TEXT  # of four sentences

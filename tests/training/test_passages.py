@@ -92,7 +92,8 @@ def test_relation_across_sentences_is_learned_and_found_in_raw_text(
     evaluation.write_predictions(tmp_path / "found.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [len(line["sentences"]) for line in lines] == [2, 2, 2]
-    assert read_predictions(tmp_path / "run" / "predictions", "test")
+    kept = read_predictions(tmp_path / "run" / "predictions", "test").documents
+    assert [len(gold.sentences or ()) for gold, _ in kept] == [2, 2, 2]
 
 
 def test_relation_across_sentences_is_refused_with_its_cure_unless_passages_are_read(
