@@ -27,8 +27,8 @@ from relatum.config import (
 from relatum.config.conditions import CONDITIONS, find_idle
 from relatum.config.keys import expected, fields
 from relatum.config.loading import load
-from relatum.config.values import Section
 from relatum.config.toml import key_lines, to_toml
+from relatum.config.values import Section
 from relatum.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -151,6 +151,12 @@ def test_only_encoders_of_hugging_face_read_context(kind: str) -> None:
         load_config(None, ["encoder.context=-1"])
 
 
+def test_passages_are_read_without_context() -> None:
+    with pytest.raises(ConfigError, match=r'expected an encoder\.context of 0, as text\.unit is "passage"'):
+        load_config(None, ["text.unit=passage", "encoder.context=7"])
+    assert load_config(None, ["text.unit=passage", "encoder.context=0"]).text.unit == "passage"
+
+
 def test_file_sets_what_it_names_and_leaves_the_rest() -> None:
     path = write("a.toml", '[text]\nwords = "my_pkg.split:words"\n[tagging]\ndirected = false\n')
     expected = Config(text=TextConfig(words="my_pkg.split:words"), tagging=TaggingConfig(directed=False))
@@ -174,7 +180,7 @@ def test_words_that_are_neither_a_name_nor_a_function_are_refused(words: str) ->
 def test_unknown_key_is_refused_with_its_path_and_the_nearest_name() -> None:
     path = write("a.toml", "\n[text]\n# words\nwrods = 'rules'\n")
     assert problem(path) == (
-        "a.toml:4, text.wrods: found an unknown key; expected one of words, sentences (did you mean text.words?)"
+        "a.toml:4, text.wrods: found an unknown key; expected one of words, sentences, unit (did you mean text.words?)"
     )
 
 
@@ -212,11 +218,11 @@ def test_unknown_key_unlike_all_others_gets_no_hint() -> None:
             'a.toml:1, data.overlaps: found 2024-01-31; expected "fail", "drop", "keep-longest" or "keep", '
             "or the key left unset",
         ),
-        ("text = 3", "a.toml:1, text: found 3; expected a table with the keys words, sentences"),
-        ("text = []", "a.toml:1, text: found []; expected a table with the keys words, sentences"),
+        ("text = 3", "a.toml:1, text: found 3; expected a table with the keys words, sentences, unit"),
+        ("text = []", "a.toml:1, text: found []; expected a table with the keys words, sentences, unit"),
         (
             "[[text]]\nwords = 'rules'",
-            "a.toml:1, text: found [{'words': 'rules'}]; expected a table with the keys words, sentences",
+            "a.toml:1, text: found [{'words': 'rules'}]; expected a table with the keys words, sentences, unit",
         ),
         (
             "[tagging.fill]\nx = 1",
@@ -409,7 +415,7 @@ def test_override_without_a_key_or_a_sign_is_refused(override: str) -> None:
         ),
         (
             "text.wrods=x",
-            "text.wrods: found an unknown key; expected one of words, sentences (did you mean text.words?)",
+            "text.wrods: found an unknown key; expected one of words, sentences, unit (did you mean text.words?)",
         ),
         (
             "text.wrods=unset",
@@ -419,7 +425,7 @@ def test_override_without_a_key_or_a_sign_is_refused(override: str) -> None:
             "text.words.x=1",
             'text.words: found a table (with x); expected "rules", "whitespace" or "package.module:function"',
         ),
-        ("text=rules", 'text: found "rules"; expected a table with the keys words, sentences'),
+        ("text=rules", 'text: found "rules"; expected a table with the keys words, sentences, unit'),
         ("tagging.directed=True", 'tagging.directed: found "True"; expected true or false'),
         (
             "extends=b.toml",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import exp, log, log1p
 from typing import NamedTuple
 
@@ -154,16 +155,26 @@ class Sentence:
     """A sentence for the model to read. `offsets` are the words' character spans in `text`, if there is a text.
 
     `context` has the words that an encoder with `encoder.context` reads beside the sentence; nothing is ever found in
-    them.
+    them. A passage of several sentences that are read together (`text.unit`) has the same form; `starts` are then the
+    first words of its sentences.
     """
 
     words: tuple[str, ...]
     offsets: tuple[Span, ...] | None = None
     text: str | None = None
     context: Context = field(default=Context(), compare=False)
+    starts: tuple[int, ...] = field(default=(), compare=False)
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def ranges(self) -> list[Span]:
+        """The sentences as ranges of words: several in a passage, none if there are no words."""
+        n_words = len(self.words)
+        inner = [start for start in self.starts if 0 < start < n_words]
+        borders = [0, *inner, n_words] if n_words else []
+        return [Span(start, end) for start, end in pairwise(borders)]
 
 
 @dataclass(frozen=True, slots=True)

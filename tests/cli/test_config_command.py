@@ -87,7 +87,7 @@ def test_show_reports_all_problems_and_fails(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        "relatum: bad.toml:2, text.wrods: found an unknown key; expected one of words, sentences "
+        "relatum: bad.toml:2, text.wrods: found an unknown key; expected one of words, sentences, unit "
         "(did you mean text.words?)",
         'bad.toml:3, text.words: found 2; expected "rules", "whitespace" or "package.module:function"',
         '--set, data.crossing: found "keep"; expected "fail", "drop" or "join"',

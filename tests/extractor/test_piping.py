@@ -151,10 +151,10 @@ def test_text_that_the_model_cannot_read_does_not_take_its_chunk_along(monkeypat
     extractor = Extractor(make_small_model())
     windows = extractor._windows
 
-    def refuse(words: tuple[str, ...]) -> object:
+    def refuse(words: tuple[str, ...], starts: tuple[int, ...]) -> object:
         if "Tom" in words:
             raise RelatumError("word 1 of the sentence, 'Tom', is cut into 600 pieces")
-        return windows(words)
+        return windows(words, starts)
 
     expected = [extractor(text) for text in TEXTS[:2]]
     monkeypatch.setattr(extractor, "_windows", refuse)

@@ -232,8 +232,9 @@ def test_relations_between_sentences_get_the_advice_that_keeps_their_documents(t
         load_training_data(folder, Config())
     assert str(caught.value).endswith(
         "Nothing was trained. Pass --set data.crossing=drop to keep 10 documents and leave out only the relations "
-        "between sentences."
+        "between sentences, or --set text.unit=passage to read their sentences together."
     )
+    assert "; a model trained with --set text.unit=passage reads them together" in str(caught.value)
     with pytest.raises(DataError, match=r"no record of train is left. Pass --set data.crossing=drop to keep 10"):
         load_training_data(folder, load_config(None, ["data.on_error=skip"]))
     assert len(load_training_data(folder, load_config(None, ["data.crossing=drop"])).train) == 20

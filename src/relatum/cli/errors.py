@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from relatum.config.sections import TextConfig
+    from relatum.config import TextConfig
     from relatum.data.corpus import Part
     from relatum.evaluation.metrics import Scores
     from relatum.lab.errors.analysis import ErrorAnalysis

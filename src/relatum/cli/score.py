@@ -13,7 +13,7 @@ from relatum.cli.errors import Errors, Report, Train, Worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from relatum.config.sections import TextConfig
+    from relatum.config import TextConfig
     from relatum.evaluation.scoring import FileScores
     from relatum.lab.errors.analysis import ErrorAnalysis
 

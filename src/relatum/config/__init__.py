@@ -3,6 +3,7 @@
 `sections` says which keys there are; the other modules read and show any tree of sections.
 """
 
+from relatum.config.inputs import DataConfig, TextConfig
 from relatum.config.keys import Key, list_keys
 from relatum.config.loading import (
     OwnFunctionError,
@@ -16,7 +17,6 @@ from relatum.config.loading import (
 from relatum.config.sections import (
     CharactersConfig,
     Config,
-    DataConfig,
     DecodingConfig,
     EncoderConfig,
     EvaluationConfig,
@@ -25,7 +25,6 @@ from relatum.config.sections import (
     SequenceConfig,
     TableConfig,
     TaggingConfig,
-    TextConfig,
     TrainingConfig,
     WordsConfig,
 )

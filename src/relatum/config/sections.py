@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from relatum.config.inputs import DataConfig, TextConfig
 from relatum.config.values import (
     Cells,
     EvenWidth,
     Fraction,
-    FunctionName,
     InnerWidth,
     Layers,
     NotNegative,
@@ -27,48 +27,6 @@ from relatum.config.values import (
     distinct,
     not_fp16,
 )
-
-
-class TextConfig(Section):
-    """Splitting of raw text into sentences and words."""
-
-    words: Literal["rules", "whitespace"] | FunctionName = Field(
-        default="rules",
-        description="The rule that splits a sentence into words, or a function of your own, named with its module.",
-    )
-    sentences: Literal["rules", "lines", "none"] | FunctionName = Field(
-        default="rules",
-        description='The rule that splits a text into sentences, or a function of your own; "none" reads each text as '
-        "one sentence.",
-    )
-
-    def functions(self) -> dict[str, str]:
-        """Return the keys that name functions of the user's own, with their values; built-in rules are left out."""
-        return {key: name for key, name in (("words", self.words), ("sentences", self.sentences)) if ":" in name}
-
-
-class DataConfig(Section):
-    """Handling of annotations and records that cannot be used as they are."""
-
-    overlaps: Literal["fail", "drop", "keep-longest", "keep"] | None = Field(
-        default=None,
-        description="Nested, overlapping and discontinuous entities. If unset, they are kept if the target can hold "
-        'them, and else an error. "keep" leaves out discontinuous ones only.',
-    )
-    crossing: Literal["fail", "drop", "join"] = Field(
-        default="fail",
-        description="Relations between two sentences, if the target holds single sentences: make them an error, leave "
-        "them out, or join the sentences.",
-    )
-    inside_words: Literal["cut", "fail"] = Field(
-        default="cut",
-        description="Annotations that begin or end inside a word: cut the word, also in dev and test, or fail.",
-    )
-    on_error: Literal["fail", "skip"] = Field(
-        default="fail",
-        description="Bad records: stop before anything is written, or skip and count them. Dev and test keep records "
-        "that a model cannot fully represent, and count the rest as missed.",
-    )
 
 
 class TaggingConfig(Section):
@@ -417,8 +375,8 @@ class ExtractionConfig(Section):
     )
     max_words: Words = Field(
         default=96,
-        description="The longest sentence that is read whole; a longer one is read in windows. A model finds less in "
-        "sentences much longer than those it was trained on.",
+        description="The longest sentence or passage that is read whole; a longer one is read in windows. A model "
+        "finds less in sentences much longer than those it was trained on.",
     )
     overlap: NotNegative = Field(
         default=32, description="The number of words that neighbouring windows of a long sentence share."
@@ -494,6 +452,8 @@ class Config(Section):
             raise ValueError(f'an encoder.kind "huggingface", as encoder.tuning is "{encoder.tuning}"')
         if encoder.context and encoder.kind != "huggingface":
             raise ValueError(f'an encoder.kind "huggingface", as encoder.context is {encoder.context}')
+        if encoder.context and self.text.unit == "passage":
+            raise ValueError('an encoder.context of 0, as text.unit is "passage" and a passage has its context inside')
         if encoder.beside:
             self._check_beside()
 

@@ -236,20 +236,28 @@ def _difference(full: Annotation, kept: Annotation) -> Annotation:
     )
 
 
+def words_by_sentence(sentence: Sentence) -> list[tuple[str, ...]]:
+    """Return the words of each sentence of a passage; a list of one for a single sentence."""
+    if not sentence.starts:
+        return [sentence.words]
+    return [sentence.words[start:end] for start, end in sentence.ranges]
+
+
 def join_examples(examples: Sequence[Example], annotations: Sequence[Annotation]) -> list[tuple[Document, Document]]:
     """Make pairs of documents: all that was annotated in the examples, and other annotations of the same sentences.
 
     Each sentence is a document of its own, unless gold reaches from one sentence of a text into another: then the
-    sentences of the text are one document.
+    sentences of the text are one document. So are the sentences of a passage.
     """
     pairs = []
     for first, last in _joined_ranges(examples):
         inside = examples[first:last]
         words = [example.sentence.words for example in inside]
+        sentences = [part for example in inside for part in words_by_sentence(example.sentence)]
         name = inside[0].id if len(inside) == 1 else inside[0].id.rpartition("#")[0]
         gold = _join([example.full_gold for example in inside], words)
         other = _join(annotations[first:last], words)
-        pairs.append((from_words(name, words, gold), from_words(name, words, other)))
+        pairs.append((from_words(name, sentences, gold), from_words(name, sentences, other)))
     return pairs
 
 

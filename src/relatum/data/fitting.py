@@ -18,6 +18,9 @@ from relatum.data.splitting import Splitter
 from relatum.errors import Problem
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
+MODEL = "model"
+"""The name of the format that stands for a model, which holds annotations as a file does."""
+
 Overlaps = Literal["fail", "drop", "keep-longest", "keep"]
 Crossing = Literal["fail", "drop", "join"]
 InsideWords = Literal["cut", "fail"]
@@ -25,6 +28,7 @@ InsideWords = Literal["cut", "fail"]
 _KEEP_LONGEST = Remedy("overlaps", "keep-longest", "discontinuous entities and the shorter of those that overlap")
 _KEEP = Remedy("overlaps", "keep", "discontinuous entities")
 _DROP_CROSSING = Remedy("crossing", "drop", "the relations between sentences")
+_READ_PASSAGES = replace(_DROP_CROSSING, instead="--set text.unit=passage to read their sentences together")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,13 @@ class Policy:
     longest of overlapping entities and leaves out discontinuous ones; "keep" leaves out discontinuous ones only, and
     refuses the document if the format cannot hold the others. `crossing` is for relations between sentences, in
     formats that hold single sentences: "fail" or "drop"; "join" joins the sentences instead, in any format that needs
-    sentences, as the published preparation of ACE does. `inside_words` is for annotations that begin or end inside a
-    word: "cut" cuts the word there, "fail" refuses the document.
+    sentences, as the published preparation of ACE does; "keep" keeps relations and entities across sentences, and the
+    sentences as they are, for a model that reads passages. `inside_words` is for annotations that begin or end inside
+    a word: "cut" cuts the word there, "fail" refuses the document.
     """
 
     overlaps: Overlaps | None = None
-    crossing: Crossing = "fail"
+    crossing: Crossing | Literal["keep"] = "fail"
     inside_words: InsideWords = "cut"
 
 
@@ -114,10 +119,12 @@ def fit(
 def _fit_sentences(document: Document, format: Format, policy: Policy, remark: Callable[[str, int], None]) -> Document:
     """Make a document of words fit a format that holds sentences."""
     holds = format.holds
-    document = join_sentences(document, remark)
+    keeps = policy.crossing == "keep"
+    if not keeps:
+        document = join_sentences(document, remark)
     if not holds.text and not is_joined(document):
         remark(f"texts of which {format.title} keeps only the words", 1)
-    if not holds.crossing:
+    if not holds.crossing and not keeps:
         document = _cut_crossing(document, format, policy, remark)
     if not holds.documents and len(document.sentences or ()) > 1:
         remark(f"documents written sentence by sentence, as {format.title} holds no documents", 1)
@@ -372,12 +379,14 @@ def _cut_crossing(document: Document, format: Format, policy: Policy, remark: Ca
         more = ""
         if n_more := len(crossing) - 1:
             more = f" (and {n_more} more such relation{'' if n_more == 1 else 's'})"
+        for_model = format.name == MODEL
+        read_together = "; a model trained with --set text.unit=passage reads them together" if for_model else ""
         raise BadRecord(
             f"the relation {relation.label} between sentences, from {shorten(relation.head.span.of(document.text))} "
             f"to {shorten(relation.tail.span.of(document.text))}{more}",
             f"relations inside one sentence, as {format.title} holds single sentences; --crossing drop leaves them "
-            "out, --crossing join joins their sentences",
-            remedy=_DROP_CROSSING,
+            f"out, --crossing join joins their sentences{read_together}",
+            remedy=_READ_PASSAGES if for_model else _DROP_CROSSING,
         )
     remark("relations between sentences left out", len(crossing))
     gone = set(crossing)

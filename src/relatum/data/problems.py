@@ -15,6 +15,8 @@ class Remedy:
     setting: str
     value: str
     left_out: str
+    instead: str = ""
+    """Another option, and its effect, with which nothing is left out; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Cure:
         said = [self.outcome]
         for remedy, times in problems.remedies.items():
             option = self.option.format(remedy.setting, remedy.value)
-            said.append(f"Pass {option} to keep {_n(times, 'document')} and leave out only {remedy.left_out}.")
+            instead = f", or {remedy.instead}" if remedy.instead else ""
+            said.append(f"Pass {option} to keep {_n(times, 'document')} and leave out only {remedy.left_out}{instead}.")
         rest = problems.n_records - problems.remedies.total()
         if rest:
             which = f"the other {_n(rest, 'record')}" if problems.remedies else "these records"

@@ -1,10 +1,10 @@
-"""A sentence that is too long, read or learned in windows that overlap."""
+"""A sentence or a passage that is too long, read or learned in windows that overlap."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import inf
 
 from relatum.data.context import window_context
@@ -29,17 +29,7 @@ def make_windows(
     otherwise not reach beyond the first, so that an overlap close to `max_words` makes many windows. A sentence without
     words has no windows. A word that no window can hold is an error, which shows it if `words` are given.
     """
-    if max_words < 1 or overlap < 0:
-        raise ValueError(f"max_words must be at least 1 and overlap at least 0, got {max_words} and {overlap}")
-    if max_pieces is not None:
-        for word, count in enumerate(pieces):
-            if count > max_pieces:
-                raise _too_long(word, count, max_pieces, words)
-    before = [0, *accumulate(pieces)]
-
-    def fits(start: int, end: int) -> bool:
-        return end - start <= max_words and (max_pieces is None or before[end] - before[start] <= max_pieces)
-
+    fits = _limits(pieces, max_pieces, max_words, overlap, words)
     windows: list[Span] = []
     start = end = 0
     while end < len(pieces):
@@ -51,6 +41,61 @@ def make_windows(
             end += 1
         windows.append(Span(start, end))
     return windows
+
+
+def make_passage_windows(
+    pieces: Sequence[int],
+    starts: Sequence[int],
+    max_pieces: int | None,
+    max_words: int,
+    overlap: int,
+    words: Sequence[str] | None = None,
+) -> list[Span]:
+    """Return ranges of words that cover a passage in whole sentences; `starts` are the sentences' first words.
+
+    Each window has as many sentences as the limits allow. Neighbours share the fewest sentences that have `overlap`
+    words, or as many as the second can hold beside the sentence after the first. A sentence that no window can hold is
+    cut between its words, as `make_windows` does, and the windows before and after it may have some of its words.
+    """
+    fits = _limits(pieces, max_pieces, max_words, overlap, words)
+    borders = _find_borders(starts, len(pieces), fits)
+    windows: list[Span] = []
+    end = 0  # the border up to which all words are in a window
+    while end < len(borders) - 1:
+        start = end
+        while start > 0 and borders[end] - borders[start] < overlap and fits(borders[start - 1], borders[end + 1]):
+            start -= 1
+        while end < len(borders) - 1 and fits(borders[start], borders[end + 1]):
+            end += 1
+        windows.append(Span(borders[start], borders[end]))
+    return windows
+
+
+def _find_borders(starts: Sequence[int], n_words: int, fits: Callable[[int, int], bool]) -> list[int]:
+    """Return the places where a passage may be cut, its ends included: between sentences, and in those too long."""
+    sentences = pairwise([0, *(start for start in starts if 0 < start < n_words), n_words])
+    borders = [0]
+    for start, end in sentences:
+        borders += [end] if fits(start, end) else range(start + 1, end + 1)
+    return borders if n_words else []
+
+
+def _limits(
+    pieces: Sequence[int], max_pieces: int | None, max_words: int, overlap: int, words: Sequence[str] | None
+) -> Callable[[int, int], bool]:
+    """Return a function that is true for ranges of words that a window can hold; refuse what no window can hold."""
+    if max_words < 1 or overlap < 0:
+        raise ValueError(f"max_words must be at least 1 and overlap at least 0, got {max_words} and {overlap}")
+    if max_pieces is not None:
+        for word, count in enumerate(pieces):
+            if count > max_pieces:
+                raise _too_long(word, count, max_pieces, words)
+    before = [0, *accumulate(pieces)]
+
+    def fits(start: int, end: int) -> bool:
+        return end - start <= max_words and (max_pieces is None or before[end] - before[start] <= max_pieces)
+
+    return fits
 
 
 def _too_long(index: int, count: int, max_pieces: int, words: Sequence[str] | None) -> RelatumError:
@@ -184,8 +229,9 @@ def _cut(example: Example, window: Span, context: int) -> Example:
         tuple(relation for relation in gold.relations if _within(window, relation.head, relation.tail)),
     )
     beside = window_context(sentence, window, context) if context else Context()
+    starts = tuple(start - window.start for start in sentence.starts if window.start <= start < window.end)
     return Example(
-        Sentence(sentence.words[window.start : window.end], offsets, text, beside),
+        Sentence(sentence.words[window.start : window.end], offsets, text, beside, starts),
         _shift(inside, -window.start),
         f"{example.id}[{window.start}:{window.end}]",
     )

@@ -18,8 +18,9 @@ import torch
 from relatum.data.batching import make_batches
 from relatum.data.context import find_context, window_context
 from relatum.data.documents import map_spans
-from relatum.data.splitting import Rule, Splitter, find_final_stops, find_owned_stop, make_splitter, rule_name
-from relatum.data.windows import make_windows, merge_relations, merge_windows
+from relatum.data.passages import find_all_final_stops, find_all_owned_stops
+from relatum.data.splitting import Rule, Splitter, make_splitter, rule_name
+from relatum.data.windows import make_passage_windows, make_windows, merge_relations, merge_windows
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
@@ -112,7 +113,8 @@ class Extractor:
         given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
         names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
         model = load_model(path, place, names)
-        splitter = make_splitter(**{**model.config.text.to_dict(), **given})
+        text = model.config.text
+        splitter = make_splitter(given.get("words", text.words), given.get("sentences", text.sentences))
         extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
         extractor.name = str(name_or_path)
         set_precision(extractor.model, precision)
@@ -356,7 +358,9 @@ class Extractor:
 
     def _all_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
         return [
-            Window(number, span) for number, sentence in enumerate(sentences) for span in self._windows(sentence.words)
+            Window(number, span)
+            for number, sentence in enumerate(sentences)
+            for span in self._windows(sentence.words, sentence.starts)
         ]
 
     def _jobs(
@@ -404,22 +408,27 @@ class Extractor:
         """
         return join_sentences(text, predictions, self._find_loose, self._find_owned)
 
-    def _find_loose(self, words: Sequence[str]) -> set[int]:
+    def _find_loose(self, sentence: Sentence) -> set[int]:
         """Return the indices of words with which no entity begins or ends."""
-        loose = set(find_final_stops(words)) if self.model.config.extraction.trim_stops else set()
-        return loose if self._unseen is None else loose.union(self._unseen.find_emoji(words))
+        loose = find_all_final_stops(sentence) if self.model.config.extraction.trim_stops else set()
+        return loose if self._unseen is None else loose.union(self._unseen.find_emoji(sentence.words))
 
-    def _find_owned(self, words: Sequence[str]) -> int | None:
-        """Return the index of the stop that is added to entities ending with the word before it, or None."""
-        return find_owned_stop(words) if self.model.config.extraction.trim_stops else None
+    def _find_owned(self, sentence: Sentence) -> set[int]:
+        """Return the indices of stops that are added to entities ending with the word before them."""
+        return find_all_owned_stops(sentence) if self.model.config.extraction.trim_stops else set()
 
-    def _windows(self, words: Sequence[str]) -> list[Span]:
-        """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow."""
+    def _windows(self, words: Sequence[str], starts: Sequence[int] = ()) -> list[Span]:
+        """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow.
+
+        The parts of a passage are whole sentences, which begin at `starts`, as far as the limits allow it.
+        """
         max_words = self.max_words
         pieces, max_pieces = self._pieces(words)
         if 0 < len(words) <= max_words and (max_pieces is None or sum(pieces) <= max_pieces):
             return [Span(0, len(words))]  # as nearly always
         overlap = min(self.model.config.extraction.overlap, max_words // 2)
+        if starts:
+            return make_passage_windows(pieces, starts, max_pieces, max_words, overlap, words)
         return make_windows(pieces, max_pieces, max_words, overlap, words)
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
@@ -430,11 +439,15 @@ class Extractor:
     def split(self, text: str) -> list[Sentence]:
         """Split a text into sentences, as the model reads them; offsets of words count from the start of the text.
 
-        With `encoder.context`, each sentence also has words of its neighbours as context.
+        With `encoder.context`, each sentence also has words of its neighbours as context. A model that reads passages
+        (`text.unit`) gets all sentences as one.
         """
         words, ranges = self.splitter.split(text)
         if self._unseen is not None:
             words, ranges = self._unseen.drop_invisible(text, words, ranges)
+        if self.model.config.text.unit == "passage" and words:
+            starts = tuple([start for start, _ in ranges])
+            return [Sentence(tuple([text[start:end] for start, end in words]), words, starts=starts)]
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
         sentences = []
         for part in parts:

@@ -49,7 +49,7 @@ def answer_texts(
 ) -> Iterator[tuple[Extraction | None, object]]:
     """Yield an answer for every item, in their order, with the item's context; None stands for a skipped text."""
     waiting: list[_Text] = []
-    n_read = n_waiting = 0
+    n_read = n_waiting = n_sentences = 0
 
     def progress(n_more: int, n_gathered: int) -> None:
         if options.on_progress is not None:
@@ -59,11 +59,12 @@ def answer_texts(
         text, context = _pair(item, number) if options.as_tuples else (item, None)
         waiting.append(_gather(extractor, text, context, number, options))
         n_waiting += len(waiting[-1].sentences)
-        if max(n_waiting, len(waiting)) >= options.chunk:
+        n_sentences += sum(max(1, len(sentence.starts)) for sentence in waiting[-1].sentences)
+        if max(n_sentences, len(waiting)) >= options.chunk:
             yield from _answer(extractor, waiting, options, progress)
             n_read += n_waiting
             waiting = []
-            n_waiting = 0
+            n_waiting = n_sentences = 0
     yield from _answer(extractor, waiting, options, progress)
 
 
@@ -126,13 +127,13 @@ def _read(extractor: Extractor, texts: Sequence[_Text], options: PipeOptions, on
 def join_sentences(
     text: str,
     predictions: Iterable[Prediction],
-    find_loose: Callable[[Sequence[str]], Collection[int]],
-    find_owned: Callable[[Sequence[str]], int | None],
+    find_loose: Callable[[Sentence], Collection[int]],
+    find_owned: Callable[[Sentence], Collection[int]],
 ) -> Extraction:
     """Join the predictions for the sentences of a text, in characters of the text.
 
     `find_loose` gives the indices of the words of a sentence that are taken off the edges of entities, `find_owned` the
-    index of a word that belongs to the word before it.
+    indices of words that belong to the word before them.
     """
     entities: list[Entity] = []
     relations: list[Relation] = []
@@ -140,19 +141,18 @@ def join_sentences(
         if not prediction.found.entities:
             continue
         offsets = prediction.sentence.offsets
-        words = prediction.sentence.words
         assert offsets is not None
-        loose = find_loose(words)
-        owned = find_owned(words)
+        loose = find_loose(prediction.sentence)
+        owned = find_owned(prediction.sentence)
 
         def characters(
             span: Span,
             offsets: Sequence[Span] = offsets,
             loose: Collection[int] = loose,
-            owned: int | None = owned,
+            owned: Collection[int] = owned,
         ) -> Span:
             start, end = span
-            end += end == owned
+            end += end in owned
             while end - start > 1 and end - 1 in loose:
                 end -= 1
             while end - start > 1 and start in loose:

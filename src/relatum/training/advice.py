@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from relatum.config import Config
-from relatum.data.splitting import find_final_stops
+from relatum.data.passages import count_sentences, find_all_final_stops
 from relatum.types import Entity, Example
 
 FEW_EXAMPLES = 10
@@ -28,9 +28,10 @@ Parts = Mapping[str, Sequence[Example]]
 def advise(parts: Parts, config: Config) -> list[str]:
     """Return a warning for each problem, the worst first; `parts` are train, dev and test."""
     given = {name: examples for name, examples in parts.items() if examples}
+    unit = "text" if config.text.unit == "passage" else "sentence"
     return [
-        *_find_duplicates(given),
-        *_find_conflicts(given),
+        *_find_duplicates(given, unit),
+        *_find_conflicts(given, unit),
         *_find_missing(given),
         *_find_rare(given["train"]),
         *_find_small(given),
@@ -48,18 +49,18 @@ def shorten(remarks: Sequence[str]) -> list[str]:
     return [*remarks[: SHOWN - 1], f"… and {len(remarks) - SHOWN + 1} more warnings about the data. Fix these first."]
 
 
-def _find_duplicates(parts: Parts) -> Iterator[str]:
+def _find_duplicates(parts: Parts, unit: str) -> Iterator[str]:
     trained = {example.sentence.words: example.id for example in reversed(parts["train"])}
     for name in ("dev", "test"):
         pairs = [(one.id, trained[one.sentence.words]) for one in parts.get(name, ()) if one.sentence.words in trained]
         if pairs:
             yield (
-                f"{_n(len(pairs), f'{name} sentence')} also in train ({_list(f'{a} = {b}' for a, b in pairs)}): scores "
+                f"{_n(len(pairs), f'{name} {unit}')} also in train ({_list(f'{a} = {b}' for a, b in pairs)}): scores "
                 "will be too high. Remove them from one of the two parts."
             )
 
 
-def _find_conflicts(parts: Parts) -> Iterator[str]:
+def _find_conflicts(parts: Parts, unit: str) -> Iterator[str]:
     seen: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for examples in parts.values():
         for example in examples:
@@ -71,7 +72,7 @@ def _find_conflicts(parts: Parts) -> Iterator[str]:
     ]
     if conflicts:
         yield (
-            f"{_n(len(conflicts), 'sentence')} annotated differently in two places ({_list(conflicts)}), so a model "
+            f"{_n(len(conflicts), unit)} annotated differently in two places ({_list(conflicts)}), so a model "
             "must get one of the two wrong. Make them consistent."
         )
 
@@ -113,7 +114,7 @@ def _find_small(parts: Parts) -> Iterator[str]:
         ("dev", FEW_HELD_OUT, "the best model is chosen almost at random. Hold out more."),
         ("test", FEW_HELD_OUT, "its scores are unreliable. Hold out more."),
     ):
-        n = len(parts.get(name, ()))
+        n = count_sentences(parts.get(name, ()))
         if 0 < n < few:
             yield f"{name} has only {n} {'sentence' if n == 1 else 'sentences'}: {cure}"
 
@@ -130,6 +131,8 @@ def _find_lopsided(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def _find_long(parts: Parts, config: Config) -> Iterator[str]:
+    if config.text.unit == "passage":
+        return  # texts are meant to be long; their windows are reported where they are made
     limit = config.extraction.max_words
     for name, examples in parts.items():
         long = [f"{one.id}: {len(one.sentence)} words" for one in examples if len(one.sentence) > limit]
@@ -165,14 +168,12 @@ def _find_final_stops(examples: Sequence[Example], config: Config) -> Iterator[s
     """Warn about entities that end with the full stop of their sentence; extraction from raw text leaves it out."""
     if not config.extraction.trim_stops:
         return
-    found = [
-        example.id
-        for example in examples
-        for stops in (find_final_stops(example.sentence.words),)
-        for entity in example.gold.entities
-        if entity.span.width > 1 and entity.span.end - 1 in stops
-    ]
-    if len(found) > _MANY_STOPS * len(examples):
+    found = []
+    for example in examples:
+        stops = find_all_final_stops(example.sentence)
+        ends = [entity.span.end - 1 for entity in example.gold.entities if entity.span.width > 1]
+        found += [example.id for end in ends if end in stops]
+    if len(found) > _MANY_STOPS * count_sentences(examples):
         yield (
             f"in train, {_n(len(found), 'entity', 'entities')} marked with the full stop of the sentence "
             f"({_list(found)}). Extraction from raw text leaves it out. Set extraction.trim_stops=false to keep it."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isqrt
 
 import torch
 from torch import Tensor
 
 from relatum.config import Config
-from relatum.data.windows import make_windows, window_examples
+from relatum.data.windows import make_passage_windows, make_windows, window_examples
 from relatum.encoders.base import EncoderInput, EncoderOutput, Features, TextEncoder
 from relatum.models.collate import IndexedSentence, collate
 from relatum.models.inputs import ModelInputs
@@ -22,30 +22,72 @@ from relatum.types import Example, Sentence
 def cut_long(
     examples: Sequence[Example], encoder: TextEncoder | None, config: Config
 ) -> tuple[list[Example], list[str]]:
-    """Cut examples too long for the encoder or the cell budget into windows; return all examples, and remarks."""
-    max_words = isqrt(config.training.max_cells)
+    """Cut examples too long for the encoder or the cell budget into windows; return all examples, and remarks.
+
+    Passages are cut by the limit of extraction, too, so that a model learns from the lengths that it will read.
+    """
+    limits = [(isqrt(config.training.max_cells), "training.max_cells")]
+    if config.text.unit == "passage":
+        limits.append((config.extraction.max_words, "extraction.max_words"))
+    cut = _cut(examples, encoder, config, *min(limits))
+    units = "texts" if config.text.unit == "passage" else "sentences"
+    return cut.examples, cut.describe(f"long training {units} are learned in")
+
+
+def remark_on_windows(part: str, examples: Sequence[Example], encoder: TextEncoder | None, config: Config) -> list[str]:
+    """Return a remark on the passages of dev or test that are read in windows, if there are any."""
+    if config.text.unit != "passage":
+        return []
+    cut = _cut(examples, encoder, config, config.extraction.max_words, "extraction.max_words")
+    return [f"{part}: {remark} and count as missed" for remark in cut.describe("long texts are read in")]
+
+
+@dataclass(slots=True)
+class _Cut:
+    """Examples after cutting, the limits of their windows, and the number of annotations that are in no window."""
+
+    limits: str
+    examples: list[Example] = field(default_factory=list)
+    n_long: int = 0
+    n_windows: int = 0
+    n_entities: int = 0
+    n_relations: int = 0
+
+    def describe(self, done: str) -> list[str]:
+        """Return a remark on the long examples, if there are any."""
+        if not self.n_long:
+            return []
+        return [
+            f"{self.n_long:,} {done} {self.n_windows:,} windows of at most {self.limits}; "
+            f"{self.n_entities:,} entities and {self.n_relations:,} relations are in none of them"
+        ]
+
+
+def _cut(
+    examples: Sequence[Example], encoder: TextEncoder | None, config: Config, max_words: int, setting: str
+) -> _Cut:
+    """Cut examples that have more words than the setting allows, or more pieces than the encoder can read."""
     overlap = min(config.extraction.overlap, max_words // 2)
     max_pieces = None if encoder is None else encoder.max_pieces
-    cut: list[Example] = []
-    n_long = n_windows = n_entities = n_relations = 0
+    limits = f"{max_words} words ({setting})"
+    if max_pieces is not None:
+        limits += f" and {max_pieces} pieces (the encoder)"
+    cut = _Cut(limits)
     for example in examples:
         words = example.sentence.words
         pieces = [1] * len(words) if encoder is None or max_pieces is None else encoder.count_pieces(words)
-        windows = make_windows(pieces, max_pieces, max_words, overlap, words)
+        if starts := example.sentence.starts:
+            windows = make_passage_windows(pieces, starts, max_pieces, max_words, overlap, words)
+        else:
+            windows = make_windows(pieces, max_pieces, max_words, overlap, words)
         parts, lost_entities, lost_relations = window_examples(example, windows, config.encoder.context)
-        cut += parts
+        cut.examples += parts
         if len(windows) > 1:
-            n_long, n_windows = n_long + 1, n_windows + len(windows)
-            n_entities, n_relations = n_entities + lost_entities, n_relations + lost_relations
-    if not n_long:
-        return cut, []
-    limits = [f"{max_words} words (training.max_cells)"]
-    if max_pieces is not None:
-        limits.append(f"{max_pieces} pieces (the encoder)")
-    return cut, [
-        f"{n_long:,} long training sentences are learned in {n_windows:,} windows of at most {' and '.join(limits)}; "
-        f"{n_entities:,} entities and {n_relations:,} relations are in none of them"
-    ]
+            cut.n_long += 1
+            cut.n_windows += len(windows)
+            cut.n_entities += lost_entities
+            cut.n_relations += lost_relations
+    return cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,13 @@ from pathlib import Path
 from relatum.config import Config, TrainingConfig
 from relatum.data import partition
 from relatum.data.corpus import Corpus, open_corpus
-from relatum.data.documents import to_examples
-from relatum.data.fitting import Policy, fit_pairs, trim
-from relatum.data.formats import FORMATS
-from relatum.data.formats.base import Format, Holds
+from relatum.data.passages import count_sentences
 from relatum.data.problems import Cure, Problems
-from relatum.data.splitting import make_splitter
 from relatum.errors import RelatumError
 from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
 from relatum.schema import RelationType, Schema, infer_schema
 from relatum.tagging.tagging import Tagging
+from relatum.training.examples import make_examples
 from relatum.types import Annotation, Document, Example
 
 DEV_SHARE = 0.15
@@ -33,30 +30,6 @@ LEAST_FOR_TEST = 100
 
 _CURE = Cure("Nothing was trained.")
 _FOLD_CURE = "Fix these records first: lists of records count them all."
-
-# What a model can hold is said as it is for a file format: whole sentences of words with flat entities, and relations
-# inside a sentence. All else that a document has does not concern it, and need not be reported as left out.
-_MODEL: Format = replace(
-    FORMATS["jsonl"],
-    name="model",
-    title="a model",
-    holds=Holds(
-        words=True,
-        text=True,
-        overlaps=False,
-        same_span=False,
-        ids=True,
-        crossing=False,
-        clusters=True,
-        attributes=True,
-        scores=True,
-        metadata=True,
-    ),
-    companion=None,
-    check=None,
-    keys=(),
-)
-_SPAN_MODEL = replace(_MODEL, holds=replace(_MODEL.holds, overlaps=True, same_span=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +67,8 @@ class TrainingData:
             found.update(f"\n{name}".encode())
             for example in examples:
                 found.update(json.dumps([example.sentence.words, *_values(example.gold)]).encode())
+                if example.sentence.starts:
+                    found.update(json.dumps(example.sentence.starts).encode())
                 if example.left_out != Annotation():
                     found.update(json.dumps(_values(example.left_out)).encode())
         return found.hexdigest()
@@ -184,7 +159,7 @@ def _split_into_examples(
     for name, part in documents.items():
         scored = name == "test" or (name == "dev" and config.training.dev == "choose")
         before = problems.n_records
-        parts[name] = _examples(part, _to_score(config) if scored else config, problems, f"{path}, {name}")
+        parts[name] = make_examples(part, _to_score(config) if scored else config, problems, f"{path}, {name}")
         if scored:
             remarks += _unscored(name, problems.n_records - before)
     return parts
@@ -215,7 +190,7 @@ def load_part(path: Path, part: str, config: Config, format_name: str | None = N
         raise RelatumError(f"{path}: found the parts {', '.join(names)}; name one of them with --part")
     problems = Problems()
     documents = list(chosen[-1].read(problems))
-    examples = _examples(documents, config, problems, str(chosen[-1].path))
+    examples = make_examples(documents, config, problems, str(chosen[-1].path))
     problems.raise_if_any("Fix these records first: leaving them out would change the scores.")
     if not examples:
         raise RelatumError(f"{chosen[-1].path}: there are no sentences in it")
@@ -380,24 +355,10 @@ def _hold_out(
 
 def _join(parts: dict[str, list[Example]]) -> str:
     """Move dev to the end of train; return a remark on that."""
-    n = len(parts["dev"])
+    n = count_sentences(parts["dev"])
     parts["train"], parts["dev"] = [*parts["train"], *parts["dev"]], []
     what = f"the {n:,} sentences of dev are trained on, too" if n else "no dev part is held out"
     return f'{what} (training.dev = "train"): the last weights are kept, and scores are not calibrated'
-
-
-def _examples(documents: Sequence[Document], config: Config, problems: Problems, where: str) -> list[Example]:
-    """Return the sentences of the documents; leave out what a model cannot hold, as far as the policy allows that."""
-    splitter = make_splitter(config.text.words, config.text.sentences)
-    policy = Policy(config.data.overlaps, config.data.crossing, config.data.inside_words)
-    examples: list[Example] = []
-    target = _SPAN_MODEL if config.tagging.kind == "spans" else _MODEL
-    for document, fitted in fit_pairs(documents, target, splitter, policy, problems, where):
-        if not fitted.sentences:
-            problems.remark("documents without words left out", f"{where}, {fitted.id}")
-        whole = trim(replace(document, words=fitted.words, sentences=fitted.sentences), _ignore)
-        examples += to_examples(fitted, config.encoder.context, whole.annotation)
-    return examples
 
 
 def _to_score(config: Config) -> Config:
@@ -418,10 +379,6 @@ def _to_score(config: Config) -> Config:
 def _unscored(part: str, n_records: int) -> list[str]:
     """Return a remark on the records of a part that cannot be scored, if there are any."""
     return [f"{part}: bad records that are in no score, as they are skipped: {n_records:,}"] if n_records else []
-
-
-def _ignore(what: str, times: int) -> None:
-    """Ignore a remark that was made once already."""
 
 
 def _schema(given: Schema | None, parts: Mapping[str, Iterable[Example]], remarks: list[str]) -> Schema:

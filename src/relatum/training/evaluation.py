@@ -11,7 +11,7 @@ import torch
 
 from relatum.config import Config, change_section
 from relatum.data.atomic import replacing_file
-from relatum.data.documents import from_words
+from relatum.data.documents import from_words, words_by_sentence
 from relatum.data.fitting import Crossing, Overlaps
 from relatum.data.formats import get_format
 from relatum.data.splitting import Rule
@@ -62,7 +62,7 @@ class ModelEvaluation(SystemReport):
     def write_predictions(self, path: str | Path) -> None:
         """Write the predictions, sentence by sentence, as relatum JSONL."""
         documents = (
-            from_words(example.id, [example.sentence.words], prediction.found)
+            from_words(example.id, words_by_sentence(example.sentence), prediction.found)
             for example, prediction in zip(self.examples, self.predictions, strict=True)
         )
         with replacing_file(Path(path)) as draft:

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import torch
 
+from relatum.config import Config
 from relatum.data.batching import make_batches
+from relatum.data.windows import make_passage_windows
 from relatum.encoders.base import TextEncoder
 from relatum.encoders.cache import CachedEncoder
 from relatum.models.model import Model
@@ -35,9 +37,25 @@ def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Examp
     keep_on = torch.device("cpu")
     if config.cache == "memory" and device.type == "cuda":
         room = torch.cuda.mem_get_info(device)[0] // 2
-        if _size(model.encoder, [*learned, *scored]) < room:
+        lengths = [*(len(example.sentence) for example in learned), *_scored_lengths(scored, model.config)]
+        if _size(model.encoder, lengths) < room:
             keep_on = device
     return replace(model, encoder=CachedEncoder(model.encoder, config, keep_on=keep_on).to(device))
+
+
+def _scored_lengths(examples: Sequence[Example], config: Config) -> list[int]:
+    """Return the lengths of examples that are scored; long passages count as the windows in which they are read."""
+    extraction = config.extraction
+    overlap = min(extraction.overlap, extraction.max_words // 2)
+    lengths: list[int] = []
+    for example in examples:
+        n_words, starts = len(example.sentence), example.sentence.starts
+        if starts:
+            windows = make_passage_windows([1] * n_words, starts, None, extraction.max_words, overlap)
+            lengths += [window.width for window in windows]
+        else:
+            lengths.append(n_words)
+    return lengths
 
 
 def read_ahead(
@@ -67,8 +85,7 @@ def read_ahead(
     return True
 
 
-def _size(encoder: TextEncoder, examples: Sequence[Example]) -> int:
-    """Return the number of bytes that the features of the examples take."""
+def _size(encoder: TextEncoder, lengths: Sequence[int]) -> int:
+    """Return the number of bytes that the features of sentences of these lengths take."""
     width, n_maps = encoder.width, encoder.n_attention_maps
-    lengths = [len(example.sentence) for example in examples]
     return sum(_FLOAT * n * (width + n * n_maps) for n in lengths)

@@ -25,7 +25,7 @@ from relatum.monitor import Evaluation, Monitor
 from relatum.runtime.cuda_graphs import make_recorder
 from relatum.training.advice import advise, shorten
 from relatum.training.bad_batch import UpdateRecord, describe, save_batch
-from relatum.training.batches import Batches, cut_long
+from relatum.training.batches import Batches, cut_long, remark_on_windows
 from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
@@ -160,6 +160,8 @@ class _Run:
         self._stored, remarks = make_model(data, self._config, device, has_weights)
         training = self._config.training
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
+        for part in ("dev", "test"):
+            cut += remark_on_windows(part, data.parts[part], self._stored.encoder, self._config)
         for remark in (*data.remarks, *shorten(advise(data.parts, self._config)), *remarks, *cut):
             monitor.say(remark)
         if processes.n > 1:

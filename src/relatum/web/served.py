@@ -95,9 +95,9 @@ class ServedModel:
         if not n_words:
             raise Refusal("invalid", "text: there are no words in it; expected some")
         if n_words > most:
+            cure = "send a shorter text" if sentences[number].starts else "divide the sentence"
             raise Refusal(
-                "too_large",
-                f"text: sentence {number} has {n_words} words, and at most {most} can be probed; divide the sentence",
+                "too_large", f"text: sentence {number} has {n_words} words, and at most {most} can be probed; {cure}"
             )
 
         def look() -> dict[str, Any]:

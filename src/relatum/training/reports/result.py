@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from relatum.data.passages import count_sentences
 from relatum.evaluation.confidence import Calibrated
 from relatum.models.build import count_parameters
 from relatum.models.network import TableSequenceNetwork
@@ -70,4 +71,5 @@ def _count(examples: Sequence[Example]) -> LabelCounts:
         sum(len(example.left_out.entities) for example in examples),
         sum(len(example.left_out.relations) for example in examples),
     )
-    return LabelCounts(len(examples), dict(sorted(entities.items())), dict(sorted(relations.items())), left_out)
+    n_sentences = count_sentences(examples)
+    return LabelCounts(n_sentences, dict(sorted(entities.items())), dict(sorted(relations.items())), left_out)
