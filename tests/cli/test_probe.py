@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from relatum.cli.app import app
+from relatum.cli.probe import _show
 from relatum.errors import DataError, RelatumError
+from relatum.extractor.introspection.probe import Probe, ProbedLayer
+from relatum.extractor.result import Extraction
+from relatum.types import Annotation, Entity, Relation, Span
 
 TEXT = "Lee Harvey Oswald killed John F. Kennedy in Dallas on Friday."
 
@@ -38,6 +45,18 @@ def test_text_shows_what_each_layer_says_and_changes() -> None:
     assert rows["Lee", "Peop"].split()[-1] == "−"
     assert rows["Dallas", "Loc"].split()[-1] == "0.92"
     assert "+" not in rows["Dallas", "Loc"]
+
+
+def test_relations_of_one_pair_are_listed_by_label() -> None:
+    text = "Ann of Rome"
+    ann, rome = Entity(Span(0, 3), "Peop"), Entity(Span(7, 11), "Loc")
+    labels = [f"r{number:02}" for number in range(20)]
+    relations = tuple(Relation(ann, rome, label) for label in reversed(labels))
+    layer = ProbedLayer(Extraction.of(text, Annotation((ann, rome), relations)), np.zeros((3, 1)), None, None)
+    words = tuple(Span(*match.span()) for match in re.finditer(r"\S+", text))
+    out = StringIO()
+    _show(Console(file=out), Probe(text, words, (Span(0, 3),), (), (), (), True, (layer,)))
+    assert re.findall(r"r\d\d", out.getvalue()) == labels
 
 
 def test_json_of_a_text_is_what_extract_finds_at_last() -> None:

@@ -153,6 +153,31 @@ def test_merge_keeps_the_best_relation_of_a_pair() -> None:
         assert merged.relations[0].score == 0.6
 
 
+def test_merge_keeps_relations_of_different_labels_where_a_pair_may_have_several() -> None:
+    a, b = entity(2, 3), entity(3, 4)
+
+    def window(by: int, **scores: float) -> tuple[Span, Annotation]:
+        head, tail = entity(2 - by, 3 - by), entity(3 - by, 4 - by)
+        relations = tuple(Relation(head, tail, label, score) for label, score in scores.items())
+        return Span(by, by + 5), Annotation((head, tail), relations)
+
+    windows = [window(0, r=0.5, q=0.9), window(1, r=0.7)]
+    for ordered in (windows, windows[::-1]):
+        merged = merge_windows(ordered, 6, several_relations=True).relations
+        assert merged == (Relation(a, b, "r"), Relation(a, b, "q"))
+        assert [one.score for one in merged] == [0.7, 0.9]
+        assert merge_relations(ordered, [a, b], several_relations=True) == merged
+        assert [one.label for one in merge_windows(ordered, 6).relations] == ["q"]
+
+
+def test_merge_keeps_an_inner_entity_of_two_windows_and_an_outer_one_of_one_window() -> None:
+    first = Annotation((entity(3, 7), entity(4, 5), entity(4, 5, "Y")))
+    second = Annotation((entity(0, 1), entity(0, 1, "Y")))  # it begins inside the outer entity
+    for windows in ([(Span(0, 8), first), (Span(4, 12), second)], [(Span(4, 12), second), (Span(0, 8), first)]):
+        merged = merge_windows(windows, 12)
+        assert merged.entities == (entity(3, 7), entity(4, 5), entity(4, 5, "Y"))
+
+
 def test_merge_leaves_given_entities_that_overlap_in_one_window() -> None:
     outer, inner = entity(1, 4), entity(2, 3)
     split = Entity(Span(0, 5), "X", (Span(0, 1), Span(4, 5)))

@@ -43,6 +43,16 @@ def test_entities_are_right_by_span_and_label_and_relations_strictly() -> None:
     assert measured.entities.error == pytest.approx(0.1 / 3)
 
 
+def test_each_relation_of_a_pair_is_judged_and_a_symmetric_one_once() -> None:
+    ann, bo = entity(0, score=0.9), entity(4, score=0.9)
+    gold = Annotation((ann, bo), (Relation(ann, bo, "Kin"), Relation(ann, bo, "Live_In")))
+    kin = Relation(ann, bo, "Kin", 0.8), Relation(bo, ann, "Kin", 0.7)
+    found = Annotation((ann, bo), (*kin, Relation(ann, bo, "Live_In", 0.6), Relation(bo, ann, "Live_In", 0.6)))
+    (relations,) = measure_confidence([(gold, found)], SCHEMA).relations_strict.bins
+    assert relations.n == 3
+    assert [relations.right, relations.score] == pytest.approx([2 / 3, 2 / 3])
+
+
 def test_row_without_a_threshold_has_the_scores_of_the_evaluation() -> None:
     measured, scores = measure_confidence(texts(), SCHEMA), evaluate(texts(), SCHEMA)
     for name, task in measured.tasks():

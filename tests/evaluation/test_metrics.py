@@ -359,3 +359,17 @@ def test_scores_are_frozen() -> None:
 
 def test_pairs_may_come_from_a_generator() -> None:
     assert evaluate(pair for pair in many_types()) == evaluate(many_types())
+
+
+def test_several_relations_of_a_pair_count_by_their_labels_and_symmetric_ones_once() -> None:
+    inner = Entity(Span(7, 8), "Org")
+    schema = Schema(("Loc", "Org"), (RelationType("Part"), RelationType("Near", symmetric=True)))
+    gold = annotation(Relation(inner, ACME, "Part"), Relation(ACME, inner, "Near"), Relation(ACME, ROME, "Near"))
+    found = annotation(
+        *(Relation(inner, ACME, label) for label in ("Part", "Near")),
+        *(Relation(*ends, "Near") for ends in ((ACME, inner), (ROME, ACME), (ACME, ROME))),
+    )
+    for task in scores(gold, found, schema=schema).tasks():
+        assert task[1].micro == Score(1.0, 1.0, 1.0, 3)
+    # As directed relations: 3 of 5 are right, and 3 of 3 are found.
+    assert scores(gold, found).relations.micro == Score(0.6, 1.0, 0.75, 3)

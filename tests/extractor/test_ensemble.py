@@ -25,7 +25,7 @@ from relatum.runtime.base import select
 from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Prediction, Sentence, Span
 
-from ..small_models import SCHEMA, make_inputs, make_small_model
+from ..small_models import SCHEMA, make_inputs, make_small_model, make_small_span_model
 
 SENTENCES = [
     Sentence(tuple(text.split()))
@@ -80,6 +80,37 @@ def test_ensemble_decodes_the_mean_of_probabilities(given: bool) -> None:
     alone = [Extractor(member).predict(SENTENCES, entities if given else None) for member in members]
     assert predictions not in alone
     assert sum(len(one.found.relations) for one in predictions) > 0
+
+
+def test_ensemble_in_span_tagging_decodes_the_mean_of_independent_probabilities() -> None:
+    members = [make_small_span_model("model.n_layers=1", seed=seed) for seed in (2, 3, 8)]
+    entities = [tuple(Entity(Span(at, at + 1), "Loc") for at in range(0, len(one), 2)) for one in SENTENCES]
+    ensemble = Ensemble(members)
+    expected = []
+    for sentence, own in zip(SENTENCES, entities, strict=True):
+        of_members = []
+        for member in members:
+            with torch.inference_mode():
+                outputs = member.network(make_inputs(member, [sentence.words]))
+            assert outputs.relation_logits is not None
+            of_members.append(outputs.relation_logits.double().sigmoid().numpy())
+        mean = np.mean(of_members, axis=0)
+        joined = ensemble.runtime.read(EncoderInput([sentence.words])).relation_logits
+        assert joined is not None
+        assert np.allclose(joined.double().sigmoid().numpy(), mean, atol=1e-5)
+        of_words = np.zeros((1, len(sentence), 1))  # nothing is decoded from it
+        (found,) = decode_sentences(of_words, mean, [len(sentence)], members[0].tagging, DecodingOptions(), [own])
+        expected.append(Prediction(sentence, found))
+    predictions = ensemble.predict(SENTENCES, entities)
+    assert_same(predictions, expected)
+    assert predictions not in [Extractor(member).predict(SENTENCES, entities) for member in members]
+    assert sum(len(one.found.relations) for one in predictions) > 0
+
+
+@pytest.mark.parametrize("setting", ["tagging.kind=spans", "decoding.overlap=nested", "decoding.relations_of_pair=one"])
+def test_models_that_find_other_kinds_of_things_cannot_join(setting: str) -> None:
+    with pytest.raises(RelatumError, match=f"model 2 cannot join model 1: {setting.split('=')[0]} is"):
+        Ensemble([make_model(), make_model(0, setting)])
 
 
 def test_ensemble_of_twins_finds_what_one_of_them_does() -> None:

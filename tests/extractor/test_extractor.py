@@ -22,7 +22,7 @@ from relatum.runtime.base import Runtime
 from relatum.schema import Schema
 from relatum.types import Annotation, Context, Entity, Prediction, Relation, Sentence, Span
 
-from ..small_models import make_inputs, make_small_model
+from ..small_models import make_inputs, make_small_model, make_small_span_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
 HARD = [
@@ -650,3 +650,18 @@ def test_windows_are_read_with_the_words_beside_them(monkeypatch: pytest.MonkeyP
         "defg": Context(("b", "c"), ("h", "i")),
         "m": Context(),
     }
+
+
+@pytest.mark.parametrize("most", ["one", "several"])
+@pytest.mark.parametrize("given", [True, False])
+def test_windows_keep_as_many_relations_of_a_pair_as_the_settings_allow(most: str, given: bool) -> None:
+    settings = "extraction.max_words=8", "extraction.overlap=4", f"decoding.relations_of_pair={most}"
+    extractor = Extractor(make_small_span_model("model.n_layers=3", *settings))
+    sentence = Sentence(tuple("Tarn and then Mara left Port Amsel for Oldhaven with Tom".split()))
+    entities = [[Entity(Span(at, at + 1), "Loc") for at in range(len(sentence))]] if given else None
+    (prediction,) = extractor.predict([sentence], entities)
+    relations = prediction.found.relations
+    pairs = {(relation.head, relation.tail) for relation in relations}
+    assert pairs
+    assert (len(pairs) < len(relations)) == (most == "several")
+    assert len(set(relations)) == len(relations)

@@ -11,7 +11,7 @@ import torch
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.result import Extraction
-from relatum.types import Annotation, Sentence
+from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
 
 from ..small_models import make_small_model
 
@@ -41,6 +41,16 @@ def test_what_is_neither_text_nor_list_is_refused_and_pipe_is_named(extractor: E
     message = rf"^expected str or a list of str, found {type(text).__name__}; .*use extractor\.pipe\(texts\)$"
     with pytest.raises(TypeError, match=message):
         extractor(text)  # type: ignore[call-overload]
+
+
+def test_entities_that_differ_only_in_a_stop_become_one_without_a_relation_to_itself(extractor: Extractor) -> None:
+    (sentence,) = extractor.split("Mara met Tom Ilves.")
+    mara, short, long = Entity(Span(0, 1), "Peop"), Entity(Span(2, 4), "Peop"), Entity(Span(2, 5), "Peop")
+    relations = Relation(short, long, "Kin"), Relation(mara, short, "Kin"), Relation(mara, long, "Kin")
+    found = Annotation((mara, short, long), relations)
+    extraction = extractor.join_sentences("Mara met Tom Ilves.", [Prediction(sentence, found)])
+    assert [entity.text for entity in extraction.entities] == ["Mara", "Tom Ilves"]
+    assert [(one.head.text, one.tail.text) for one in extraction.relations] == [("Mara", "Tom Ilves")]
 
 
 def lowest_scores(extraction: Extraction) -> tuple[float, float]:

@@ -37,6 +37,39 @@ def test_extraction_is_sorted_and_numbered_by_position() -> None:
     assert ends == [("e1", "e2", "Work_For"), ("e1", "e4", "Live_In"), ("e2", "e3", "OrgBased_In")]
 
 
+def test_extraction_keeps_types_of_the_same_words_and_relations_of_the_same_pair_apart() -> None:
+    place = Entity(BANK.span, "Loc", score=0.6)
+    ends = [
+        (ZOE, BANK, "Work_For"),
+        (ZOE, BANK, "Owns"),
+        (ZOE, place, "Live_In"),
+        (place, BANK, "Same"),
+        (NORTH, place, "In"),
+    ]
+    relations = [Relation(*end, 0.9) for end in ends]
+    extraction = Extraction.of(TEXT, Annotation((place, NORTH, BANK, ZOE), tuple(relations)))
+    record = extraction.to_dict()
+    assert [(one["id"], one["label"]) for one in record["entities"]] == [
+        ("e1", "Peop"),
+        ("e2", "Loc"),
+        ("e3", "Org"),
+        ("e4", "Loc"),
+    ]
+    assert [(one["head"], one["tail"], one["label"]) for one in record["relations"]] == [
+        ("e1", "e2", "Live_In"),
+        ("e1", "e3", "Owns"),
+        ("e1", "e3", "Work_For"),
+        ("e2", "e3", "Same"),
+        ("e4", "e2", "In"),
+    ]
+    assert Extraction.from_dict(record) == extraction
+    left = extraction.above(0.7)
+    assert [(one.head.id, one.tail.id, one.label) for one in left.relations] == [
+        ("e1", "e2", "Owns"),
+        ("e1", "e2", "Work_For"),
+    ]
+
+
 def test_extraction_numbers_do_not_depend_on_the_order_or_ids_given() -> None:
     other = Extraction.of(TEXT, Annotation((ZOE, BANK, NORTH, OLDHAVEN), (LIVES, WORKS, BASED)))
     assert other.to_dict() == found().to_dict()

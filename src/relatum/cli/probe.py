@@ -128,7 +128,8 @@ def _show(console: Console, probe: Probe) -> None:
     said = [layer.found for layer in probe.layers]
     entities = sorted({one for found in said for one in found.entities}, key=_place)
     relations = sorted(
-        {one for found in said for one in found.relations}, key=lambda one: (_place(one.head), _place(one.tail))
+        {one for found in said for one in found.relations},
+        key=lambda one: (_place(one.head), _place(one.tail), one.label),
     )
     in_entities = [{one: one.score for one in found.entities} for found in said]
     in_relations = [{one: one.score for one in found.relations} for found in said]

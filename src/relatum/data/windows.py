@@ -118,14 +118,17 @@ class _Candidate:
     windows: set[int] = field(default_factory=set)
 
 
-def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) -> Annotation:
+def merge_windows(
+    annotations: Sequence[tuple[Span, Annotation]], n_words: int, several_relations: bool = False
+) -> Annotation:
     """Merge the annotations found in the windows of a sentence, each in the words of its window, into one.
 
     Equal entities become one with the highest score. Of entities that share words, but that no window has found
     together, the one that lies farther from an edge of its window stays, since more of its context was seen; an edge
     that is the sentence's own does not count. Then the higher score decides, then the earlier. Relations between
-    entities that stay are kept; if several have the same head and tail, only the one with the highest score. All is
-    ordered by place. As entities of one window do not share words, unless they were given so, neither do the results.
+    entities that stay are kept; if several have the same head and tail, only the one with the highest score, or with
+    `several_relations` the one of each label. All is ordered by place. Results share words only as entities of one
+    window do.
     """
     moved = [(window, _shift(annotation, window.start)) for window, annotation in annotations]
     candidates: dict[Entity, _Candidate] = {}
@@ -136,22 +139,29 @@ def merge_windows(annotations: Sequence[tuple[Span, Annotation]], n_words: int) 
             candidate.margin = max(candidate.margin, _margin(entity.span, window, n_words))
             candidate.windows.add(number)
     kept = _without_conflicts(candidates.values())
-    relations = _best((annotation for _, annotation in moved), kept)
+    relations = _best((annotation for _, annotation in moved), kept, several_relations)
     return Annotation(tuple(sorted(kept.values(), key=_place)), relations)
 
 
-def merge_relations(annotations: Sequence[tuple[Span, Annotation]], entities: Sequence[Entity]) -> tuple[Relation, ...]:
+def merge_relations(
+    annotations: Sequence[tuple[Span, Annotation]], entities: Sequence[Entity], several_relations: bool = False
+) -> tuple[Relation, ...]:
     """Merge the relations found between known entities in the windows of a sentence, as `merge_windows` does.
 
     All entities stay, whichever words they share.
     """
     known = {entity: entity for entity in reversed(entities)}  # of equal ones the first
-    return _best((_shift(annotation, window.start) for window, annotation in annotations), known)
+    return _best((_shift(annotation, window.start) for window, annotation in annotations), known, several_relations)
 
 
-def _best(annotations: Iterable[Annotation], kept: Mapping[Entity, Entity]) -> tuple[Relation, ...]:
-    """Return the relations between `kept` entities; if several have the same ends, the one with the highest score."""
-    best: dict[tuple[Entity, Entity], Relation] = {}
+def _best(
+    annotations: Iterable[Annotation], kept: Mapping[Entity, Entity], several_relations: bool
+) -> tuple[Relation, ...]:
+    """Return the relations between `kept` entities; if several have the same ends, the one with the highest score.
+
+    With `several_relations`, only relations of the same label exclude one another.
+    """
+    best: dict[tuple[Entity, Entity, str], Relation] = {}
     for annotation in annotations:
         for relation in annotation.relations:
             head = kept.get(relation.head)
@@ -159,9 +169,9 @@ def _best(annotations: Iterable[Annotation], kept: Mapping[Entity, Entity]) -> t
             if head is None or tail is None:
                 continue
             mapped = Relation(head, tail, relation.label, relation.score, relation.id)
-            rival = best.get((head, tail), mapped)
-            best[head, tail] = max(rival, mapped, key=_score)
-    return tuple(sorted(best.values(), key=lambda relation: (_place(relation.head), _place(relation.tail))))
+            key = head, tail, relation.label if several_relations else ""
+            best[key] = max(best.get(key, mapped), mapped, key=_score)
+    return tuple(sorted(best.values(), key=lambda one: (_place(one.head), _place(one.tail))))
 
 
 def _without_conflicts(candidates: Iterable[_Candidate]) -> dict[Entity, Entity]:

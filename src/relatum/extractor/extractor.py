@@ -392,10 +392,12 @@ class Extractor:
         self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
     ) -> Annotation:
         """Merge the annotations of the windows of a sentence into one, with the scores that users see."""
+        model = self.model
+        several = model.tagging.has_tag_sets and model.config.decoding.relations_of_pair == "several"
         if entities is not None:
-            annotation = Annotation(tuple(entities), merge_relations(parts, entities))
+            annotation = Annotation(tuple(entities), merge_relations(parts, entities, several))
         else:
-            annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, n_words)
+            annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, n_words, several)
         if self.model.calibration is not None:
             annotation = self.model.calibration.apply(annotation, given=entities is not None)
         return annotation

@@ -161,5 +161,6 @@ def join_sentences(
 
         annotation = map_spans(prediction.found, characters)
         entities += annotation.entities
-        relations += annotation.relations
+        # Of entities inside one another, two may become the same when loose words are taken off.
+        relations += [relation for relation in annotation.relations if relation.head != relation.tail]
     return Extraction.of(text, Annotation(tuple(entities), tuple(relations)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 from hypothesis import given
@@ -151,6 +151,26 @@ def test_relations_are_arcs_above_the_text_on_wide_pages_and_on_narrow_ones() ->
     assert len(drawn["narrow"].findall("g[@class='arc']")) > len(drawn["wide"].findall("g[@class='arc']"))
     crossing = [arc.find("path[@class='bow']") for arc in drawn["wide"].findall("g[@class='arc']")[-2:]]
     assert len({re.findall(r"Q\S+ (\S+)", bow.attrib["d"])[0] for bow in crossing if bow is not None}) == 2
+
+
+def test_relations_of_one_pair_and_of_entities_inside_one_another_have_places_of_their_own() -> None:
+    text = "the University of New York in New York"
+    outer, inner, same = Entity(Span(4, 26), "Org"), Entity(Span(18, 26), "Loc"), Entity(Span(4, 26), "Building")
+    city = Entity(Span(30, 38), "Loc")
+    ends = [(outer, city), (outer, city), (city, outer), (same, city), (inner, outer), (inner, outer), (same, outer)]
+    relations = tuple(Relation(*pair, f"relation {number}") for number, pair in enumerate(ends))
+    extraction = Extraction.of(text, Annotation((outer, inner, same, city), relations))
+    for svg in figures(extraction).values():
+        arcs = svg.findall("g[@class='arc']")
+        assert {arc.findtext("text") for arc in arcs} == {relation.label for relation in relations}
+        assert len(svg.findall("g[@class='arc']/path[@class='arrow']")) == len(relations)
+        assert len(svg.findall("g[@class='chip']")) == 4
+        places = svg.findall("g[@class='arc']/rect") + svg.findall("g[@class='chip']/rect")
+        boxes = [[float(place.attrib[key]) for key in ("x", "y", "width", "height")] for place in places]
+        for (x, y, width, height), (left, top, across, down) in combinations(boxes, 2):
+            assert x >= left + across or left >= x + width or y >= top + down or top >= y + height
+    listed = re.findall("<li>(.*?)</li>", fragment(extraction))
+    assert len(listed) == len(relations)
 
 
 def test_text_that_is_drawn_can_still_be_read_by_other_means() -> None:

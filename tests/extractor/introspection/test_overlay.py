@@ -31,6 +31,7 @@ def test_each_place_is_of_the_window_that_saw_most_around_it(
     tables = [random.random((window.width, window.width, 3)) for window in windows]
     words = lay_words(windows, [table[0] for table in tables], n_words)
     cells = lay_cells(windows, tables, n_words)
+    independent = lay_cells(windows, tables, n_words, no_relation=None)
     rows = lay_rows(windows, [np.moveaxis(table, -1, 0) for table in tables], n_words)
     for i in range(n_words):
         home = max(range(len(windows)), key=lambda one: (margin(i, windows[one], n_words), -one))
@@ -42,6 +43,8 @@ def test_each_place_is_of_the_window_that_saw_most_around_it(
             reach = [min(margin(i, window, n_words), margin(j, window, n_words)) for window in windows]
             if max(reach) < 0:
                 assert cells[i, j].tolist() == [1, 0, 0]
+                assert independent[i, j].tolist() == [0, 0, 0]
             else:
                 best = reach.index(max(reach))
                 assert (cells[i, j] == tables[best][i - windows[best].start, j - windows[best].start]).all()
+                assert (independent[i, j] == cells[i, j]).all()

@@ -16,7 +16,7 @@ from relatum.extractor.extractor import Extractor
 from relatum.extractor.introspection.probe import Probe, compare
 from relatum.types import Annotation, Calibration, Entity, Relation, ScoreMap, Span
 
-from ...small_models import make_inputs, make_small_model
+from ...small_models import make_inputs, make_small_model, make_small_span_model
 
 TEXT = "Mara Ilves works for Tarn Shipping in Oldhaven. The ferry left Port Amsel on Tuesday, she said."
 LONG = "Tarn " + "and then Mara left Port Amsel for Oldhaven with Tom " * 5 + "again."
@@ -167,6 +167,64 @@ def test_probabilities_are_those_of_the_scorers() -> None:
             assert state.attention is not None
             assert layer.attention is not None
             assert np.allclose(layer.attention, state.attention[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("overrides", [(), ("extraction.max_words=12", "extraction.overlap=4")], ids=str)
+def test_last_layer_says_what_the_extractor_says_in_span_tagging(overrides: tuple[str, ...]) -> None:
+    extractor = Extractor(make_small_span_model("model.n_layers=3", *overrides))
+    text = LONG[:90]
+    probes = extractor.probe(text)
+    assert_ends_as(extractor, text, probes)
+    found = probes[0].layers[-1].found
+    pairs = {(relation.head, relation.tail) for relation in found.relations}
+    assert 0 < len(pairs) < len(found.relations)  # several relations of a pair
+    assert json.loads(json.dumps([probe.to_dict() for probe in probes]))
+
+
+def test_tags_of_cells_have_probabilities_of_their_own_in_span_tagging() -> None:
+    extractor = Extractor(make_small_span_model("model.n_layers=3", shift=-3))
+    (probe,) = extractor.probe("Mara left Oldhaven with Tom")
+    words = [span.of(probe.text) for span in probe.words]
+    network = extractor.model.network
+    with torch.inference_mode():
+        outputs = network(make_inputs(extractor.model, [words]))
+        for layer, state in zip(probe.layers, outputs.layers, strict=True):
+            logits = network.score(state.sequence, state.table).relation_logits
+            assert logits is not None
+            assert layer.of_cells is not None
+            own = logits[0].double().sigmoid().numpy()
+            assert np.allclose(layer.of_cells[..., 1:], own, atol=1e-5)
+            assert np.allclose(layer.of_cells[..., 0], 1 - own.max(-1), atol=1e-5)
+    described = probe.to_dict()
+    assert described["independent_tags"] is True
+    tags = ["⊥", "Loc", "Peop", "→Live_In first", "←Live_In first", "→Live_In last", "←Live_In last"]
+    assert described["relation_tags"] == [*tags, "↔Kin first", "↔Kin last"]
+    assert described["relation_labels"] == ["", "Loc", "Peop", *["Live_In"] * 4, "Kin", "Kin"]
+    n_empty = 0
+    for layer, told in zip(probe.layers, described["layers"], strict=True):
+        assert layer.of_cells is not None
+        best = np.array(told["cells"])[..., 0]
+        assert ((best == 0) == (layer.of_cells[..., 1:].max(-1) <= 0.5)).all()
+        assert np.allclose(np.array(told["no_relation"]), layer.of_cells[..., 0], atol=1e-4)
+        n_empty += int((best == 0).sum())
+    assert 0 < n_empty < 3 * len(words) ** 2
+
+
+def test_words_that_no_window_holds_together_have_no_tag_in_span_tagging() -> None:
+    settings = "extraction.max_words=12", "extraction.overlap=4"
+    (probe,) = Extractor(make_small_span_model(*settings, shift=-3)).probe(LONG)
+    for layer in probe.layers:
+        assert layer.of_cells is not None
+        assert (layer.of_cells[0, 20:, 0] == 1).all()
+        assert (layer.of_cells[0, 20:, 1:] == 0).all()
+
+
+@pytest.mark.parametrize("directed", ["true", "false"])
+def test_each_tag_has_the_label_of_its_type(directed: str) -> None:
+    (probe,) = make_extractor(f"tagging.directed={directed}").probe("Mara left Oldhaven with Tom")
+    expected = ["", "Live_In", "Live_In", "Kin"] if directed == "true" else ["", "Live_In", "Kin"]
+    assert probe.to_dict()["relation_labels"] == expected
+    assert probe.to_dict()["independent_tags"] is False
 
 
 def test_probe_as_json_has_all_tables() -> None:

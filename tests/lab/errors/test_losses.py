@@ -13,9 +13,9 @@ from relatum.lab.errors.losses import sentence_losses
 from relatum.models.labels import make_labels
 from relatum.models.losses import joint_loss
 from relatum.training.corpus import load_part
-from relatum.types import Annotation, Example
+from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
-from ...small_models import make_inputs
+from ...small_models import make_inputs, make_small_model
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,23 @@ def test_losses_are_those_that_training_would_have(extractor: Extractor, example
             wanted = joint_loss(outputs, make_labels([example], model), settings)
         assert whole == pytest.approx(float(wanted.entity + wanted.relation), rel=1e-4, abs=1e-4)
         assert cells == pytest.approx(float(wanted.relation), rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("diagonal", ["true", "false"])
+def test_losses_of_span_tagging_are_those_that_training_would_have(diagonal: str) -> None:
+    settings = ("tagging.kind=spans", "training.cell_loss=bce", f"training.diagonal_loss={diagonal}")
+    model = make_small_model(*settings, spread=0.6)
+    mara, outer, inner = Entity(Span(0, 2), "Peop"), Entity(Span(3, 5), "Loc"), Entity(Span(4, 5), "Loc")
+    relations = Relation(mara, outer, "Live_In"), Relation(mara, outer, "Kin"), Relation(inner, outer, "Live_In")
+    sentence = Sentence(("Mara", "Ilves", "left", "Port", "Amsel"))
+    example = Example(sentence, Annotation((mara, outer, inner), relations))
+    with torch.inference_mode():
+        outputs = model.network(make_inputs(model, [sentence.words]))
+        wanted = joint_loss(outputs, make_labels([example], model), model.config.training)
+    assert sentence_losses(Extractor(model), [example]) == pytest.approx([float(wanted.entity + wanted.relation)])
+    (in_windows,) = sentence_losses(Extractor(model, max_cells=9), [example])
+    (of_nothing,) = sentence_losses(Extractor(model, max_cells=9), [Example(sentence, Annotation())])
+    assert of_nothing < in_windows < 1e4  # the relations between windows cannot be found, no relations cost nothing
 
 
 def test_unknown_types_count_as_not_annotated(extractor: Extractor, examples: list[Example]) -> None:

@@ -171,13 +171,17 @@ def test_page_needs_nothing_from_elsewhere(pair: tuple[Document, Document]) -> N
     assert "hidden" in form, "without scripts there must be no filter that does nothing"
 
 
-def test_overlapping_and_divided_entities_are_marked_once() -> None:
+def test_entities_inside_one_another_and_divided_ones_are_all_marked() -> None:
     inner, outer = Entity(Span(4, 8), "Loc"), Entity(Span(0, 8), "Org")
+    crossing = Entity(Span(4, 13), "Peop")
     divided = Entity(Span(0, 13), "Org", fragments=(Span(0, 3), Span(9, 13)))
     text = "New York City."
-    page = make_page(*made((document(text, [inner, outer], []), document(text, [divided], []))), "E")
-    sides = re.findall(r"<section>.*?</section>", page, re.DOTALL)
-    assert [re.findall(r"<mark[^>]*>([\w ]+)<", side) for side in sides] == [["New York"], ["New", "City"]]
+    page = make_page(*made((document(text, [inner, outer, crossing], []), document(text, [divided], []))), "E")
+    gold, found = re.findall(r"<section>.*?</section>", page, re.DOTALL)
+    plain = re.sub(r"<span.*?</span>|( class| style)=\"[^\"]*\"", "", gold)
+    crossing_twice = "<mark><mark>York<small>Loc</small></mark></mark>", "<mark> City<small>Peop</small></mark>."
+    assert "<mark>New {}<small>Org</small></mark>{}".format(*crossing_twice) in plain
+    assert re.findall(r"<mark[^>]*>([\w ]+)<", found) == ["New", "City"]
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed (apt install chromium)")

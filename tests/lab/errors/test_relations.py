@@ -48,6 +48,16 @@ def test_found_relation_that_stands_for_a_gold_one_is_one_error_with_it(relation
     assert kinds(GOLD, found_relation(relation)) == [(kind, LIVES, relation)]
 
 
+def test_relations_of_one_pair_are_matched_by_their_labels_first() -> None:
+    born, died = Relation(ANNA, ROME, "Born_In"), Relation(ANNA, ROME, "Died_In")
+    both = annotation(ANNA, ROME, relations=(LIVES, born))
+    one = annotation(ANNA, ROME, relations=(born,))
+    other = annotation(ANNA, ROME, relations=(born, died))
+    assert kinds(both, one) == [("right", born, born), ("missed", LIVES, None)]
+    assert kinds(one, both) == [("right", born, born), ("spurious", None, LIVES)]
+    assert kinds(both, other) == [("right", born, born), ("label", LIVES, died)]
+
+
 @pytest.mark.parametrize(
     ("found", "kind"),
     [

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from relatum.extractor.drawing.figure import Figure, draw
 from relatum.extractor.drawing.lettering import has_right_to_left
 from relatum.extractor.result import Extraction, mention, shown_score
 from relatum.look.rendering import render, stream, style
-from relatum.types import Entity, Relation
+from relatum.types import Entity, Relation, Span
 
 WIDTHS = {"wide": 736, "narrow": 312}
 """The widths of figures in pixels: for a page, and for a phone."""
 
 
 class TextPart(NamedTuple):
-    """Some text, or, with an entity, the beginning or the end of a mark; `is_last` is the last mark of the entity."""
+    """Some text, or the beginning or the end of a mark around a span; `is_last` is the last mark of the span."""
 
     text: str = ""
-    entity: Entity | None = None
+    span: int | None = None
+    """The number of the marked span."""
     opens: bool = False
     is_last: bool = False
 
@@ -40,7 +41,7 @@ def fragment(extraction: Extraction) -> str:
         "extractor/drawing/extraction.html",
         extraction=extraction,
         text=extraction.text,
-        marked_text=_mark(extraction.text, extraction.entities),
+        marked_text=mark_spans(extraction.text, [entity.span for entity in extraction.entities]),
         figures=_figures(extraction),
         describe_entity=_describe_entity,
         describe_relation=_describe_relation,
@@ -64,26 +65,26 @@ def _figures(extraction: Extraction) -> dict[str, Figure]:
     return {name: draw(extraction, width) for name, width in WIDTHS.items()}
 
 
-def _mark(text: str, entities: Iterable[Entity]) -> Iterator[TextPart]:
-    """Yield the text with a mark around each entity; an entity that crosses the end of another has two marks."""
-    begun = sorted(entities, key=lambda entity: (entity.span.start, -entity.span.end), reverse=True)
-    open: list[Entity] = []
+def mark_spans(text: str, spans: Sequence[Span]) -> Iterator[TextPart]:
+    """Yield the text with a mark around each span; a span that crosses the end of another has two marks."""
+    begun = sorted(range(len(spans)), key=lambda number: (spans[number].start, -spans[number].end), reverse=True)
+    open: list[int] = []
     at = 0
-    for place in sorted({end for entity in begun for end in entity.span}):
+    for place in sorted({end for span in spans for end in span}):
         yield TextPart(text[at:place])
         at = place
-        again: list[Entity] = []
-        while any(entity.span.end == place for entity in open):
-            entity = open.pop()
-            is_last = entity.span.end == place
-            yield TextPart(entity=entity, is_last=is_last)
+        again: list[int] = []
+        while any(spans[number].end == place for number in open):
+            number = open.pop()
+            is_last = spans[number].end == place
+            yield TextPart(span=number, is_last=is_last)
             if not is_last:
-                again.append(entity)
-        while begun and begun[-1].span.start == place:
+                again.append(number)
+        while begun and spans[begun[-1]].start == place:
             again.insert(0, begun.pop())
-        for entity in reversed(again):
-            yield TextPart(entity=entity, opens=True)
-            open.append(entity)
+        for number in reversed(again):
+            yield TextPart(span=number, opens=True)
+            open.append(number)
     yield TextPart(text[at:])
 
 

@@ -30,7 +30,10 @@ class LayerReading:
     of_words: NDArray[np.float64]
     """(words, entity tags): probabilities."""
     of_cells: NDArray[np.float64] | None
-    """(words, words, relation tags): probabilities; None where no relations are scored."""
+    """(words, words, relation tags): probabilities; None where no relations are scored.
+
+    Those of a cell sum to 1, or each tag has a probability of its own (`Tagging.has_tag_sets`).
+    """
     attention: NDArray[np.float32] | None
     """(attention heads, words, words): the sequence encoder's; None where there is no such encoder."""
 
@@ -94,11 +97,18 @@ def _divide(model: Model, job: Job, outputs: Outputs, state: LayerState) -> list
         LayerReading(
             annotation,
             pick(Logits(of_words[row, :n_words])),
-            None if of_cells is None else pick(Logits(of_cells[row, :n_words, :n_words])),
+            None if of_cells is None else _cell_probabilities(model, of_cells[row, :n_words, :n_words]),
             None if attention is None else attention[row, :, :n_words, :n_words],
         )
         for row, (annotation, n_words) in enumerate(zip(annotations, map(len, job.words), strict=True))
     ]
+
+
+def _cell_probabilities(model: Model, logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    if not model.tagging.has_tag_sets:
+        return pick(Logits(logits))
+    probabilities: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits.astype(np.float64), -700, 700)))
+    return probabilities
 
 
 def _fetch(values: Tensor) -> NDArray[np.float32]:

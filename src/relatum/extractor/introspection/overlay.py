@@ -37,10 +37,17 @@ def lay_rows(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> 
     return whole
 
 
-def lay_cells(windows: Sequence[Span], parts: Sequence[_Array], n_words: int) -> NDArray[np.float64]:
-    """Merge arrays (words, words, tags) of the windows; if no window holds both words, the first tag is certain."""
+def lay_cells(
+    windows: Sequence[Span], parts: Sequence[_Array], n_words: int, no_relation: int | None = 0
+) -> NDArray[np.float64]:
+    """Merge arrays (words, words, tags) of the windows.
+
+    If no window holds both words, the tag `no_relation` is certain; if there is no such tag, all tags have the
+    probability 0.
+    """
     whole = np.zeros((n_words, n_words, parts[0].shape[-1]))
-    whole[..., 0] = 1
+    if no_relation is not None:
+        whole[..., no_relation] = 1
     best = np.full((n_words, n_words), -1.0)
     for margin, window, part in zip(_margins(windows, n_words), windows, parts, strict=True):
         words = slice(window.start, window.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,13 @@ from relatum.extractor.extractor import Extractor
 from relatum.extractor.introspection.layers import LayerOutputs, LayerReading
 from relatum.extractor.introspection.overlay import lay_cells, lay_rows, lay_words
 from relatum.extractor.result import Extraction
+from relatum.tagging.spans import SpanTags
+from relatum.tagging.table import NO_RELATION
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
 
+_ARROWS = "→←↔"
+"""The first characters of tags that have a direction."""
 DIGITS = 4
 """The number of decimals that scores, probabilities and attention are rounded to."""
 
@@ -30,7 +36,9 @@ class ProbedLayer:
     of_cells: NDArray[np.float64] | None
     """(words, words, relation tags): probabilities; None where no relations are scored.
 
-    A cell that the table does not fill, or whose words no window holds together, certainly has no relation.
+    A cell that the table does not fill, or whose words no window holds together, certainly has no relation. In span
+    tagging each tag has a probability of its own, and that of the first, no tag, is 1 − the highest of the others: it
+    is the likeliest where no tag is above 0.5.
     """
     attention: NDArray[np.float64] | None
     """(attention heads, words, words): each row sums to 1; None where there is no sequence encoder."""
@@ -60,6 +68,11 @@ class Probe:
     """The ranges of words that were read at once; several if the sentence is long."""
     entity_tags: tuple[str, ...]
     relation_tags: tuple[str, ...]
+    """The tags of cells; the first is none."""
+    relation_labels: tuple[str, ...]
+    """The type of relation or entity that each tag of cells stands for; empty for the first tag."""
+    independent_tags: bool
+    """True in span tagging: each tag of a cell has a probability of its own, and they do not sum to 1."""
     layers: tuple[ProbedLayer, ...]
 
     def changes(self) -> list[Change]:
@@ -78,6 +91,8 @@ class Probe:
             "windows": [{"start": window.start, "end": window.end} for window in self.windows],
             "entity_tags": list(self.entity_tags),
             "relation_tags": list(self.relation_tags),
+            "relation_labels": list(self.relation_labels),
+            "independent_tags": self.independent_tags,
             "layers": layers,
         }
         if tables:
@@ -158,27 +173,51 @@ def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Se
         found = extractor.join_windows(in_windows, len(sentence))
         cells = [part.of_cells for part in parts if part.of_cells is not None]
         attention = [part.attention for part in parts if part.attention is not None]
-        table = lay_cells(windows, cells, len(sentence)) if cells else None
-        if table is not None:
-            empty = ~model.tagging.fill_mask(len(sentence))
-            table[empty] = 0
-            table[empty, 0] = 1
         return ProbedLayer(
             extractor.join_sentences(text, [Prediction(sentence, found)]),
             lay_words(windows, [part.of_words for part in parts], len(sentence)),
-            table,
+            _make_table(model.tagging, windows, cells, len(sentence)) if cells else None,
             lay_rows(windows, attention, len(sentence)) if attention else None,
         )
 
     layers = zip(*(reading.layers for reading in readings), strict=True)
+    names = model.tagging.cells.names
     return Probe(
         text,
         sentence.offsets,
         tuple(windows),
         model.tagging.words.names,
-        model.tagging.cells.names,
+        (NO_RELATION, *names) if model.tagging.has_tag_sets else names,
+        ("", *_find_labels(model.tagging)),
+        model.tagging.has_tag_sets,
         tuple(layer(parts) for parts in layers),
     )
+
+
+def _make_table(
+    tagging: Tagging, windows: Sequence[Span], parts: Sequence[NDArray[np.float64]], n_words: int
+) -> NDArray[np.float64]:
+    """Merge the cells of the windows, as `ProbedLayer.of_cells` describes them."""
+    if tagging.has_tag_sets:
+        table = lay_cells(windows, parts, n_words, no_relation=None)
+        return np.concatenate((1 - table.max(-1, keepdims=True), table), -1)
+    table = lay_cells(windows, parts, n_words)
+    empty = ~tagging.fill_mask(n_words)
+    table[empty] = 0
+    table[empty, 0] = 1
+    return table
+
+
+def _find_labels(tagging: Tagging) -> list[str]:
+    """Return the type of each tag of cells other than none."""
+    tags = tagging.cells
+    if not isinstance(tags, SpanTags):
+        return [name.removeprefix(name[0] if name[0] in _ARROWS else "") for name in tags.names[1:]]
+    labels = list(tags.names)
+    for kind, name in enumerate(tagging.schema.relation_names):
+        for part, row_is_head in product(tags.parts, (True, False)):
+            labels[tags.number(kind, part, row_is_head)] = name
+    return labels
 
 
 def _rounded(values: NDArray[np.float64] | None) -> list[Any]:

@@ -39,8 +39,8 @@ RELATION_KINDS: dict[str, str] = {
     "argument_spurious": "found, with an argument that is none",
     "direction": "head and tail are swapped",
     "label": "another relation between the right spans",
-    "missed": "gold, both arguments right, no relation found",
-    "spurious": "found between right entities, where there is none",
+    "missed": "gold, both arguments right, the relation was not found",
+    "spurious": "found between right entities, and not in gold",
 }
 """Every kind of wrong relation, and what it means."""
 

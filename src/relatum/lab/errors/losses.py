@@ -11,7 +11,7 @@ from torch import Tensor
 
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.introspection.overlay import lay_cells, lay_words
-from relatum.models.labels import IGNORED, label_example, make_tag_sets
+from relatum.models.labels import IGNORED, TagSets, label_example, make_tag_sets
 from relatum.types import Example
 
 _LEAST = 1e-12
@@ -41,17 +41,18 @@ def sentence_losses(extractor: Extractor, examples: Sequence[Example], with_enti
         cells = [window_scores.of_cells for window_scores in last if window_scores.of_cells is not None]
         if not cells:
             continue
-        of_cells = lay_cells(windows, cells, len(example.sentence))
+        of_cells = lay_cells(windows, cells, len(example.sentence), no_relation=0 if sets is None else None)
         if sets is None:
             losses[number] += _loss(of_cells, labels.relation_tags)
         else:
-            has_tag = sets.to_table("cpu")[labels.relation_tags.clamp(min=0)].numpy()
-            losses[number] += _independent_loss(of_cells, has_tag)
+            losses[number] += _independent_loss(of_cells, labels.relation_tags, sets)
     return losses
 
 
-def _independent_loss(probabilities: NDArray[np.float64], has_tag: NDArray[np.bool_]) -> float:
-    chosen = np.where(has_tag, probabilities, 1 - probabilities)
+def _independent_loss(probabilities: NDArray[np.float64], tags: Tensor, sets: TagSets) -> float:
+    counts = (tags != IGNORED).numpy()
+    has_tag = sets.to_table("cpu")[tags.clamp(min=0)].numpy()
+    chosen = np.where(has_tag, probabilities, 1 - probabilities)[counts]
     return float(-np.log(np.maximum(chosen, _LEAST)).sum())
 
 

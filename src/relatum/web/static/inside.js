@@ -3,7 +3,7 @@
 import { byId, make } from "./dom.js";
 import { partOf, spelled } from "./found.js";
 import { canvas, HeatMap, paint } from "./heatmap.js";
-import { count, hue, shownScore, withoutArrow } from "./labels.js";
+import { count, hue, shownScore } from "./labels.js";
 import { entityItem, relationItem } from "./lists.js";
 import { moved, places } from "./offsets.js";
 import { draw } from "./sentence.js";
@@ -103,10 +103,11 @@ export class Inside {
 
   #table() {
     const { cells, no_relation: none, entities, relations, layer } = this.#layer();
-    const tags = this.probe.relation_tags;
+    const { relation_tags: tags, relation_labels: names, independent_tags: independent } = this.probe;
+    const nothing = independent ? "no tag" : "no relation"; // independent tags stand for entities, too
     byId("table-title").textContent = `Relation table of layer ${layer}`;
     byId("table").hidden = !cells.length;
-    const labels = [...new Set(tags.slice(1).map(withoutArrow))];
+    const labels = [...new Set(names.slice(1))];
     const explained = labels.map((label) => make("span", {}, make("i", { class: "dot", hue: hue(label) }), label));
     byId("table-legend").replaceChildren(...(cells.length ? explained : ["This model scores no relations."]));
     if (!cells.length) return;
@@ -119,12 +120,12 @@ export class Inside {
       outlines,
       cell: (row, column) => {
         const [tag] = cells[row][column];
-        return { hue: tag === 0 ? null : hue(withoutArrow(tags[tag])), strength: 1 - none[row][column] };
+        return { hue: tag === 0 ? null : hue(names[tag]), strength: 1 - none[row][column] };
       },
       tell: (row, column) => {
         const [tag, probability] = cells[row][column];
-        const said = tag === 0 ? "no relation" : tags[tag];
-        const rest = tag === 0 ? "" : `, no relation ${shownScore(none[row][column])}`;
+        const said = tag === 0 ? nothing : tags[tag];
+        const rest = tag === 0 ? "" : `, ${nothing} ${shownScore(none[row][column])}`;
         return `${this.words[row].text} × ${this.words[column].text}: ${said} ${shownScore(probability)}${rest}`;
       },
       hint: "Point at a cell, or use the arrow keys.",

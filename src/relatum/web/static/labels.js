@@ -6,9 +6,6 @@ export function hue(label) {
   return ((hash ^ (hash >>> 15)) >>> 0) % 360;
 }
 
-// A tag of the relation table without its direction.
-export const withoutArrow = (tag) => tag.replace(/^[→←↔]/u, "");
-
 // The same number of digits everywhere.
 export const shownScore = (score) => (score === null || score === undefined ? "no score" : score.toFixed(2));
 

@@ -11,7 +11,7 @@ MOST = 10.0
 """The largest loss of one error."""
 
 BY_MODEL = (
-    "the loss of the model: −log P of the gold tag, summed over the words of the sentence and the cells of its table"
+    "the loss of the model: −log P of the gold tags, summed over the words of the sentence and the cells of its table"
 )
 BY_ERRORS = (
     "errors, each weighed with how sure the system was: a wrong item with the score s counts −log₂(1 − s), at most "

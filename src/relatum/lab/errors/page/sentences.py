@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from relatum.extractor.drawing.html import mark_spans
 from relatum.lab.errors.kinds import EntityMatch, RelationMatch
 from relatum.lab.errors.sentences import MatchedSentence
-from relatum.types import Entity
+from relatum.types import Entity, Span
 
 Side = Literal["gold", "found"]
 Numbers = Mapping[str, int]
@@ -15,11 +16,16 @@ Numbers = Mapping[str, int]
 
 
 class MarkedText(NamedTuple):
-    """Some text of a sentence, and the entity that it belongs to, if any."""
+    """Some text of a sentence, or, with an entity, the beginning or the end of a mark.
 
-    text: str
+    `is_last` is the end of the last mark of a piece of the entity.
+    """
+
+    text: str = ""
     entity: Entity | None = None
     is_wrong: bool = False
+    opens: bool = False
+    is_last: bool = False
 
 
 class ErrorRow(NamedTuple):
@@ -31,24 +37,21 @@ class ErrorRow(NamedTuple):
 
 
 def mark_entities(sentence: MatchedSentence, side: Side) -> Iterator[MarkedText]:
-    """Yield the text with the entities of one side.
-
-    Of entities that overlap only the first is marked; the table below lists the errors of all.
-    """
+    """Yield the text with a mark around each piece of the entities of one side; marks may be inside one another."""
     text = sentence.document.text
     if not sentence.words:
         yield MarkedText(text)
         return
-    here = sentence.words[0].start
+    first = sentence.words[0].start
     last = sentence.words[-1].end
-    for part in _pieces(sentence, side):
-        start, end = part.start, min(part.end, last)
-        if start < here or start >= end:
-            continue
-        yield MarkedText(text[here:start])
-        yield MarkedText(text[start:end], part.entity, part.is_wrong)
-        here = end
-    yield MarkedText(text[here:last])
+    pieces = [piece for piece in _pieces(sentence, side) if first <= piece.start < last]
+    spans = [Span(piece.start - first, min(piece.end, last) - first) for piece in pieces]
+    for part in mark_spans(text[first:last], spans):
+        if part.span is None:
+            yield MarkedText(part.text)
+        else:
+            piece = pieces[part.span]
+            yield MarkedText("", piece.entity, piece.is_wrong, part.opens, part.is_last)
 
 
 class _Piece(NamedTuple):
@@ -59,14 +62,14 @@ class _Piece(NamedTuple):
 
 
 def _pieces(sentence: MatchedSentence, side: Side) -> list[_Piece]:
-    """Return the pieces of the entities of one side, in their order in the text."""
+    """Return the pieces of the entities of one side."""
     pieces: list[_Piece] = []
     for match in sentence.entities:
         entity = match.gold if side == "gold" else match.found
         if entity is not None:
             is_wrong = match.kind != "right"
             pieces += [_Piece(piece.start, piece.end, entity, is_wrong) for piece in entity.pieces()]
-    return sorted(pieces, key=lambda piece: (piece.start, -piece.end))
+    return pieces
 
 
 def list_errors(sentence: MatchedSentence, types: Numbers) -> list[ErrorRow]:
