@@ -19,7 +19,7 @@ from relatum.layers.mixing import LayerMixing
 from relatum.layers.pairing import Pairing
 from relatum.layers.table_cnn import TableCNN
 from relatum.models.embedder import TextEmbedder, WordTable
-from relatum.models.initialisation import initialise_as_authors
+from relatum.models.initialisation import initialise_as_authors, initialise_independent_tags
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.model import Model
 from relatum.models.network import TableSequenceNetwork
@@ -104,6 +104,9 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
     )
     if config.model.initialisation == "authors":
         initialise_as_authors(network)
+    if config.tagging.kind == "spans":
+        assert relations is not None  # the settings are refused otherwise
+        initialise_independent_tags(relations)
     return network
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 
 from torch import nn
 
 from relatum.models.network import TableSequenceNetwork
+
+_FIRST_PROBABILITY = 0.01
 
 
 def initialise_as_authors(network: TableSequenceNetwork) -> None:
@@ -27,6 +29,11 @@ def initialise_as_authors(network: TableSequenceNetwork) -> None:
         if linear is not None:
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
+
+
+def initialise_independent_tags(scorer: nn.Linear) -> None:
+    """Let every tag of a cell be unlikely at first, as nearly all are; else an untrained model finds all there is."""
+    nn.init.constant_(scorer.bias, log(_FIRST_PROBABILITY / (1 - _FIRST_PROBABILITY)))
 
 
 def _fill_vectors(embedding: nn.Embedding) -> None:
