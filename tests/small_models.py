@@ -47,17 +47,18 @@ def make_small_model(*overrides: str, seed: int = 160, spread: float = 1.5, sche
     return model
 
 
-def make_small_span_model(*overrides: str, seed: int = 3, shift: float = 0.5) -> Model:
+def make_small_span_model(*overrides: str, seed: int = 3, shift: float = 2.0) -> Model:
     """Make a small random model with span tagging, which finds some entities and several relations of a pair.
 
     `shift` is added to the logits of relations; those of entities are lowered, or nearly all spans would be entities.
+    A new model would find nothing, since its tags are unlikely at first.
     """
     model = make_small_model("tagging.kind=spans", *overrides, seed=seed, spread=1.0)
     scorer = model.network.relation_scorer
     assert scorer is not None
     n_types = len(model.schema.entity_types)
-    scorer.bias.data[:n_types] -= 3
-    scorer.bias.data[n_types:] += shift
+    scorer.bias.data[:n_types] = -2
+    scorer.bias.data[n_types:] = shift
     return model
 
 

@@ -12,6 +12,7 @@ from relatum.config.toml import to_toml
 from relatum.errors import RelatumError
 from relatum.extractor.device import choose_device
 from relatum.tagging.shape import measure_shape
+from relatum.training.batches import cut_long
 from relatum.training.corpus import FoldChoice, TrainingData, load_training_data
 from relatum.training.defaults import fill_defaults, find_machine, leaves_open
 from relatum.training.folder import RunRecord
@@ -87,8 +88,9 @@ class TrainArguments:
     def fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
         """Load the settings; settings that are left open are filled in for the data and machine, and said."""
         machine = find_machine(choose_device(self.device))
-        lengths = [len(example.sentence) for example in data.train]
-        shape = measure_shape(example.gold for example in data.train)
+        train, _ = cut_long(data.train, None, self.load_config())
+        lengths = [len(example.sentence) for example in train]
+        shape = measure_shape(example.gold for example in train)
         config, settings = fill_defaults(self.config, self._with_start(), lengths, machine, shape)
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)

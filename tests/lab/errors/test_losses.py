@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from relatum.extractor.extractor import Extractor
 from relatum.lab.errors.losses import sentence_losses
@@ -43,18 +44,21 @@ def test_losses_are_those_that_training_would_have(extractor: Extractor, example
         assert cells == pytest.approx(float(wanted.relation), rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("diagonal", ["true", "false"])
-def test_losses_of_span_tagging_are_those_that_training_would_have(diagonal: str) -> None:
-    settings = ("tagging.kind=spans", "training.cell_loss=bce", f"training.diagonal_loss={diagonal}")
-    model = make_small_model(*settings, spread=0.6)
+def test_losses_of_span_tagging_are_those_of_each_tag() -> None:
+    model = make_small_model("tagging.kind=spans", spread=0.6)
     mara, outer, inner = Entity(Span(0, 2), "Peop"), Entity(Span(3, 5), "Loc"), Entity(Span(4, 5), "Loc")
     relations = Relation(mara, outer, "Live_In"), Relation(mara, outer, "Kin"), Relation(inner, outer, "Live_In")
     sentence = Sentence(("Mara", "Ilves", "left", "Port", "Amsel"))
     example = Example(sentence, Annotation((mara, outer, inner), relations))
     with torch.inference_mode():
         outputs = model.network(make_inputs(model, [sentence.words]))
-        wanted = joint_loss(outputs, make_labels([example], model), model.config.training)
-    assert sentence_losses(Extractor(model), [example]) == pytest.approx([float(wanted.entity + wanted.relation)])
+        labels = make_labels([example], model)
+        of_words = joint_loss(outputs, labels, model.config.training).entity
+    assert outputs.relation_logits is not None
+    assert labels.tag_sets is not None
+    has_tag = labels.tag_sets[labels.relation_tags].float()
+    of_cells = binary_cross_entropy_with_logits(outputs.relation_logits, has_tag, reduction="sum")
+    assert sentence_losses(Extractor(model), [example]) == pytest.approx([float(of_words + of_cells)])
     (in_windows,) = sentence_losses(Extractor(model, max_cells=9), [example])
     (of_nothing,) = sentence_losses(Extractor(model, max_cells=9), [Example(sentence, Annotation())])
     assert of_nothing < in_windows < 1e4  # the relations between windows cannot be found, no relations cost nothing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from relatum.extractor.extractor import Extractor
 from relatum.extractor.introspection.layers import LayerOutputs, LayerReading
 from relatum.extractor.introspection.overlay import lay_cells, lay_rows, lay_words
 from relatum.extractor.result import Extraction
-from relatum.tagging.spans import SpanTags
+from relatum.tagging.spans import CORNERS, SpanTags
 from relatum.tagging.table import NO_RELATION
 from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
@@ -181,13 +180,12 @@ def make_probe(extractor: Extractor, text: str, sentence: Sentence, readings: Se
         )
 
     layers = zip(*(reading.layers for reading in readings), strict=True)
-    names = model.tagging.cells.names
     return Probe(
         text,
         sentence.offsets,
         tuple(windows),
         model.tagging.words.names,
-        (NO_RELATION, *names) if model.tagging.has_tag_sets else names,
+        (NO_RELATION, *_shown_names(model.tagging)),
         ("", *_find_labels(model.tagging)),
         model.tagging.has_tag_sets,
         tuple(layer(parts) for parts in layers),
@@ -199,7 +197,7 @@ def _make_table(
 ) -> NDArray[np.float64]:
     """Merge the cells of the windows, as `ProbedLayer.of_cells` describes them."""
     if tagging.has_tag_sets:
-        table = lay_cells(windows, parts, n_words, no_relation=None)
+        table = lay_cells(windows, parts, n_words, no_relation=None)[..., : -len(CORNERS)]
         return np.concatenate((1 - table.max(-1, keepdims=True), table), -1)
     table = lay_cells(windows, parts, n_words)
     empty = ~tagging.fill_mask(n_words)
@@ -213,11 +211,16 @@ def _find_labels(tagging: Tagging) -> list[str]:
     tags = tagging.cells
     if not isinstance(tags, SpanTags):
         return [name.removeprefix(name[0] if name[0] in _ARROWS else "") for name in tags.names[1:]]
-    labels = list(tags.names)
-    for kind, name in enumerate(tagging.schema.relation_names):
-        for part, row_is_head in product(tags.parts, (True, False)):
-            labels[tags.number(kind, part, row_is_head)] = name
+    labels = _shown_names(tagging)
+    for forward, mirrored, name in zip(tags.forward, tags.mirrored, tagging.schema.relation_names, strict=True):
+        labels[forward] = labels[mirrored] = name
     return labels
+
+
+def _shown_names(tagging: Tagging) -> list[str]:
+    """Return the tags of cells other than none, without the corners of span tagging, which no type belongs to."""
+    names = tagging.cells.names
+    return list(names[: -len(CORNERS)] if tagging.has_tag_sets else names[1:])
 
 
 def _rounded(values: NDArray[np.float64] | None) -> list[Any]:
