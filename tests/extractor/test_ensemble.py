@@ -83,7 +83,7 @@ def test_ensemble_decodes_the_mean_of_probabilities(given: bool) -> None:
 
 
 def test_ensemble_in_span_tagging_decodes_the_mean_of_independent_probabilities() -> None:
-    members = [make_small_span_model("model.n_layers=1", seed=seed, shift=0.0) for seed in (2, 3, 8)]
+    members = [make_small_span_model("model.n_layers=1", seed=seed, shift=-1.0) for seed in (2, 3, 8)]
     entities = [tuple(Entity(Span(at, at + 1), "Loc") for at in range(0, len(one), 2)) for one in SENTENCES]
     ensemble = Ensemble(members)
     expected = []
