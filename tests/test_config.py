@@ -695,6 +695,13 @@ def test_width_of_the_table_must_be_divided_among_its_directions() -> None:
         (["encoder.mixing=learned", "encoder.n_layers=6"], "encoder.n_layers", 'set encoder.mixing to "mean"'),
         (["training.schedule=linear", "training.decay_rate=0.1"], "training.decay_rate", "set training.schedule to"),
         (["training.encoder_learning_rate=1e-4"], "training.encoder_learning_rate", "set encoder.tuning to"),
+        (["tagging.kind=spans", "tagging.fill=lower"], "tagging.fill", 'set tagging.kind to "words"'),
+        (["tagging.kind=spans", "tagging.cells=last"], "tagging.cells", 'set tagging.kind to "words"'),
+        (["tagging.kind=spans", "tagging.directed=false"], "tagging.directed", 'set tagging.kind to "words"'),
+        (["tagging.kind=spans", "decoding.opposite=ignored"], "decoding.opposite", 'set tagging.kind to "words"'),
+        (["tagging.kind=spans", "decoding.entities=viterbi"], "decoding.entities", 'set tagging.kind to "words"'),
+        (["decoding.overlap=any"], "decoding.overlap", 'set tagging.kind to "spans"'),
+        (["decoding.relations_of_pair=one"], "decoding.relations_of_pair", 'set tagging.kind to "spans"'),
     ],
 )
 def test_setting_that_does_nothing_is_refused_with_its_cure(overrides: list[str], idle: str, cure: str) -> None:
@@ -704,6 +711,25 @@ def test_setting_that_does_nothing_is_refused_with_its_cure(overrides: list[str]
     assert f"expected no {idle}, which does nothing" in line
     assert f"leave it out ({idle}=unset), or {cure}" in line
     load_config(None, [*overrides, f"{idle}=unset"])
+
+
+@pytest.mark.parametrize(
+    ("override", "wanted"),
+    [
+        ("table.kind=none", r'a table\.kind other than "none", as tagging\.kind is "spans"'),
+        ("training.diagonal_loss=false", r'a training\.diagonal_loss that is true, as tagging\.kind is "spans"'),
+    ],
+)
+def test_span_tagging_needs_all_cells(override: str, wanted: str) -> None:
+    load_config(None, [override])
+    with pytest.raises(ConfigError, match=wanted):
+        load_config(None, ["tagging.kind=spans", override])
+
+
+@pytest.mark.xfail(strict=True, reason="tagging.conflicts is not among the conditions of the paper's tagging")
+def test_conflicts_of_relations_are_idle_in_span_tagging() -> None:
+    with pytest.raises(ConfigError, match=r"expected no tagging\.conflicts, which does nothing"):
+        load_config(None, ["tagging.kind=spans", "tagging.conflicts=first"])
 
 
 def test_dump_config_writes_keys_that_do_nothing_as_comments() -> None:

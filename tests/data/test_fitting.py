@@ -278,6 +278,8 @@ TEXT = "Bank of Rome Ann x"
     [
         (JSONL, None, NESTED),
         (SPERT, None, NESTED),
+        (JSONL, "keep", NESTED),
+        (SPERT, "keep", NESTED),
         (JSONL, "drop", NESTED[2:]),
         (JSONL, "keep-longest", (NESTED[0], NESTED[2])),
         (_flat(SPERT), "drop", NESTED[2:]),
@@ -292,7 +294,9 @@ def test_flatten_keeps_or_leaves_out_nested_entities_as_told(
     assert remarks == ({OVERLAPPING: 3 - len(kept)} if len(kept) < 3 else {})
 
 
-@pytest.mark.parametrize(("format", "policy"), [(_flat(SPERT), None), (_flat(SPERT), "fail"), (JSONL, "fail")])
+@pytest.mark.parametrize(
+    ("format", "policy"), [(_flat(SPERT), None), (_flat(SPERT), "fail"), (_flat(SPERT), "keep"), (JSONL, "fail")]
+)
 def test_flatten_refuses_nested_entities_as_told(format: Format, policy: Overlaps | None) -> None:
     with pytest.raises(BadRecord) as caught:
         _flatten(_document(TEXT, *NESTED), format, policy)
@@ -306,6 +310,9 @@ def test_flatten_refuses_nested_entities_as_told(format: Format, policy: Overlap
         (JSONL, None, (BROKEN, NESTED[1])),
         (JSONL, "drop", (NESTED[1],)),
         (JSONL, "keep-longest", (NESTED[1],)),
+        (JSONL, "keep", (NESTED[1],)),
+        (SPERT, "keep", (NESTED[1],)),
+        (_flat(SPERT), "keep", (NESTED[1],)),
         (SPERT, "drop", (NESTED[1],)),
         (SPERT, "keep-longest", (NESTED[1],)),
     ],
@@ -318,6 +325,33 @@ def test_flatten_keeps_or_leaves_out_discontinuous_entities_as_told(
     assert remarks == ({DISCONTINUOUS: 1} if len(kept) < 2 else {})
 
 
+def test_flatten_that_keeps_overlaps_keeps_all_but_discontinuous_entities() -> None:
+    """Types that share a span, entities inside one another and across one another, one of them given twice."""
+    entities = (*NESTED, _entity(0, 10, "Loc"), _entity(8, 14, "Org"), NESTED[0])
+    assert _flatten(_document(TEXT, *entities), JSONL, "keep") == (entities, {})
+    ends = (Relation(BROKEN, NESTED[2], "R"), Relation(NESTED[1], NESTED[0], "R"))
+    document = _document(TEXT, BROKEN, *NESTED, relations=ends)
+    remarks: Counter[str] = Counter()
+    kept = flatten(document, JSONL, Policy("keep"), lambda what, times: remarks.update({what: times}))
+    assert kept.annotation == Annotation(NESTED, ends[1:])
+    assert +remarks == {DISCONTINUOUS: 1, RELATIONS: 1}
+
+
+def test_flatten_names_the_remedy_that_leaves_out_least() -> None:
+    """A format that holds overlaps loses discontinuous entities only; no such policy helps a flat format."""
+    with pytest.raises(BadRecord) as caught:
+        _flatten(_document(TEXT, *NESTED, BROKEN), SPERT, None)
+    assert "--overlaps keep leaves some out" in caught.value.expected
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.value == "keep"
+    for policy in (None, "keep"):
+        with pytest.raises(BadRecord) as caught:
+            _flatten(_document(TEXT, *NESTED), _flat(SPERT), policy)
+        assert "--overlaps drop or keep-longest leaves some out" in caught.value.expected
+        assert caught.value.remedy is not None
+        assert caught.value.remedy.value == "keep-longest"
+
+
 @pytest.mark.parametrize(("format", "policy"), [(SPERT, None), (SPERT, "fail"), (JSONL, "fail")])
 def test_flatten_refuses_discontinuous_entities_as_told(format: Format, policy: Overlaps | None) -> None:
     with pytest.raises(BadRecord) as caught:
@@ -328,8 +362,9 @@ def test_flatten_refuses_discontinuous_entities_as_told(format: Format, policy: 
 @pytest.mark.parametrize("format", [TABLE, SCIERC])
 def test_flatten_refuses_two_types_on_one_span_where_the_format_cannot_tell_them_apart(format: Format) -> None:
     one, two, other = _entity(0, 4, "Org"), _entity(0, 4, "Loc"), _entity(0, 7, "Peop")
-    with pytest.raises(BadRecord, match="Org 'Bank'"):
-        _flatten(_document(TEXT, one, two, other), format, None)
+    for policy in (None, "keep"):
+        with pytest.raises(BadRecord, match="Org 'Bank'"):
+            _flatten(_document(TEXT, one, two, other), format, policy)
     assert _flatten(_document(TEXT, one, other), format, None) == ((one, other), {})
     assert _flatten(_document(TEXT, one, one), format, None) == ((one, one), {})
     assert _flatten(_document(TEXT, one, two, other), SPERT, None)[0] == (one, two, other)
@@ -350,7 +385,7 @@ def test_flatten_keeps_the_order_of_the_entities() -> None:
 
 def test_flatten_without_overlaps_changes_nothing() -> None:
     document = _document(TEXT, _entity(0, 4), _entity(4, 5), _entity(5, 6))
-    for policy in (None, "fail", "drop", "keep-longest"):
+    for policy in (None, "fail", "drop", "keep-longest", "keep"):
         assert flatten(document, _flat(SPERT), Policy(policy), _ignore) is document
 
 

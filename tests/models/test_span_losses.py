@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from relatum.config import TrainingConfig
+from relatum.config import TrainingConfig, load_config
+from relatum.errors import ConfigError
 from relatum.models.labels import IGNORED, Labels, TagSets, label_example, make_labels, make_tag_sets
-from relatum.models.losses import joint_loss
+from relatum.models.losses import joint_loss, ranking_loss
 from relatum.models.outputs import Outputs
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
@@ -21,21 +22,17 @@ from .conftest import MakeModel
 
 SETS = torch.tensor([[0, 0, 0], [1, 0, 0], [0, 1, 1], [1, 1, 1]]).bool()
 N_SETS, N_TAGS = SETS.shape
-LOSSES = ["zlpr", "bce"]
 
 
-def configure(cell_loss: str, loss: str = "sum") -> TrainingConfig:
-    return TrainingConfig.model_validate({"cell_loss": cell_loss, "loss": loss, "relation_weight": 0.5})
+def configure(loss: str = "sum") -> TrainingConfig:
+    return TrainingConfig.model_validate({"loss": loss, "relation_weight": 0.5})
 
 
-def loss_of_cell(logits: list[float], has_tag: list[bool], cell_loss: str) -> float:
+def loss_of_cell(logits: list[float], has_tag: list[bool]) -> float:
     """Return the loss of one cell, one tag at a time."""
     lacking = [score for score, has in zip(logits, has_tag, strict=True) if not has]
     having = [score for score, has in zip(logits, has_tag, strict=True) if has]
-    if cell_loss == "zlpr":
-        return log(1 + sum(exp(score) for score in lacking)) + log(1 + sum(exp(-score) for score in having))
-    right = [1 / (1 + exp(-score)) for score in having] + [1 / (1 + exp(score)) for score in lacking]
-    return -sum(map(log, right))
+    return log(1 + sum(exp(score) for score in lacking)) + log(1 + sum(exp(-score) for score in having))
 
 
 def random_batch(seed: int, n_words: int = 3) -> tuple[Tensor, Labels]:
@@ -56,55 +53,50 @@ def compute(logits: Tensor, labels: Labels, config: TrainingConfig) -> Tensor:
     return loss.relation
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @given(seed=st.integers(0, 2**32 - 1))
-def test_loss_is_that_of_each_cell_that_counts(cell_loss: str, reduction: str, seed: int) -> None:
+def test_loss_is_that_of_each_cell_that_counts(reduction: str, seed: int) -> None:
     logits, labels = random_batch(seed)
     expected = []
     for cell in (labels.relation_tags != IGNORED).nonzero().tolist():
         has_tag = SETS[labels.relation_tags[tuple(cell)]].tolist()
-        expected.append(loss_of_cell(logits[tuple(cell)].tolist(), has_tag, cell_loss))
-    found = compute(logits, labels, configure(cell_loss, reduction))
+        expected.append(loss_of_cell(logits[tuple(cell)].tolist(), has_tag))
+    found = compute(logits, labels, configure(reduction))
     assert found.item() == pytest.approx(sum(expected) / (1 if reduction == "sum" else len(expected)), rel=1e-12)
     assert found.item() > 0
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_gradient_is_that_of_finite_differences(cell_loss: str, reduction: str) -> None:
+def test_gradient_is_that_of_finite_differences(reduction: str) -> None:
     logits, labels = random_batch(5, n_words=2)
     logits.requires_grad_()
-    config = configure(cell_loss, reduction)
+    config = configure(reduction)
     assert torch.autograd.gradcheck(lambda values: compute(values, labels, config), logits)
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
-def test_all_tags_of_counted_cells_learn_and_ignored_cells_do_not(cell_loss: str) -> None:
+def test_all_tags_of_counted_cells_learn_and_ignored_cells_do_not() -> None:
     """Tags that a cell has are pushed up, the others down."""
     logits, labels = random_batch(6)
     assert (labels.relation_tags == IGNORED).any()
     logits.requires_grad_()
-    (gradient,) = torch.autograd.grad(compute(logits, labels, configure(cell_loss)), logits)
+    (gradient,) = torch.autograd.grad(compute(logits, labels, configure()), logits)
     counted = (labels.relation_tags != IGNORED)[..., None]
     expected = torch.where(SETS[labels.relation_tags.clamp(min=0)], -1.0, 1.0).double() * counted
     assert torch.equal(gradient.sign(), expected)
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
 @pytest.mark.parametrize("value", [inf, -inf, nan, 1e30])
-def test_loss_does_not_depend_on_the_scores_of_ignored_cells(cell_loss: str, value: float) -> None:
+def test_loss_does_not_depend_on_the_scores_of_ignored_cells(value: float) -> None:
     logits, labels = random_batch(7)
-    expected = compute(logits, labels, configure(cell_loss))
+    expected = compute(logits, labels, configure())
     ignored = labels.relation_tags == IGNORED
     assert ignored.any()
     logits[ignored] = value
-    assert torch.equal(compute(logits, labels, configure(cell_loss)), expected)
+    assert torch.equal(compute(logits, labels, configure()), expected)
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
 @pytest.mark.parametrize("value", [inf, -inf, nan])
-def test_gradient_of_counted_cells_does_not_depend_on_ignored_cells(cell_loss: str, value: float) -> None:
+def test_gradient_of_counted_cells_does_not_depend_on_ignored_cells(value: float) -> None:
     """The gradient of the ignored cells themselves may be NaN if their scores are not finite."""
     logits, labels = random_batch(7)
     ignored = labels.relation_tags == IGNORED
@@ -112,38 +104,33 @@ def test_gradient_of_counted_cells_does_not_depend_on_ignored_cells(cell_loss: s
     for filling in (0.0, value):
         logits[ignored] = filling
         scores = logits.clone().requires_grad_()
-        gradients += torch.autograd.grad(compute(scores, labels, configure(cell_loss)), scores)
+        gradients += torch.autograd.grad(compute(scores, labels, configure()), scores)
     finite, other = gradients
     assert torch.equal(finite[~ignored], other[~ignored])
     assert not finite[ignored].any()
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_without_cells_that_count_the_loss_is_zero(cell_loss: str, reduction: str) -> None:
+def test_without_cells_that_count_the_loss_is_zero(reduction: str) -> None:
     labels = Labels(torch.zeros(1, 2, dtype=torch.long), torch.full((1, 2, 2), IGNORED), SETS)
-    assert compute(torch.ones(1, 2, 2, N_TAGS), labels, configure(cell_loss, reduction)).item() == 0
+    assert compute(torch.ones(1, 2, 2, N_TAGS), labels, configure(reduction)).item() == 0
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_loss_is_computed_in_single_precision_or_in_the_double_of_its_scores(
-    cell_loss: str, dtype: torch.dtype
-) -> None:
+def test_loss_is_computed_in_single_precision_or_in_the_double_of_its_scores(dtype: torch.dtype) -> None:
     logits, labels = random_batch(8)
     logits = logits.to(dtype)
-    found = compute(logits, labels, configure(cell_loss))
+    found = compute(logits, labels, configure())
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    exact = compute(logits.double(), labels, configure(cell_loss))
+    exact = compute(logits.double(), labels, configure())
     assert found.item() == pytest.approx(exact.item(), rel=1e-14 if dtype == torch.float64 else 1e-6)
 
 
-@pytest.mark.parametrize("cell_loss", LOSSES)
-def test_large_scores_have_a_finite_loss_and_gradient(cell_loss: str) -> None:
+def test_large_scores_have_a_finite_loss_and_gradient() -> None:
     """The loss of a score on the wrong side of 0 is its distance from 0; on the right side it is nothing."""
     logits = torch.tensor([[[[-200.0, 300.0, -300.0]]]], requires_grad=True)
     labels = Labels(torch.tensor([[0]]), torch.tensor([[[1]]]), SETS)
-    loss = compute(logits, labels, configure(cell_loss))
+    loss = compute(logits, labels, configure())
     assert loss.item() == pytest.approx(500)
     (gradient,) = torch.autograd.grad(loss, logits)
     assert gradient.flatten().tolist() == pytest.approx([-1, 1, 0])
@@ -164,21 +151,85 @@ def test_ranking_loss_of_one_tag_at_most_and_cross_entropy(seed: int, tag: int) 
     logits = 2 * torch.randn(3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     sets = torch.cat((torch.zeros(1, 3), torch.eye(3))).bool()
     labels = Labels(torch.tensor([[0]]), torch.tensor([[[tag]]]), sets)
-    ranking = compute(logits.view(1, 1, 1, 3), labels, configure("zlpr"))
+    ranking = compute(logits.view(1, 1, 1, 3), labels, configure())
     others = logits[torch.arange(3) != tag - 1].exp().sum() if tag else torch.zeros(())
     expected = cross_entropy_with_none(logits, tag).exp() + others
     assert ranking.exp().item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_both_losses_agree_if_there_is_one_tag() -> None:
-    logits = torch.tensor([1.5, -0.5], dtype=torch.float64).view(1, 1, 2, 1).expand(1, 2, 2, 1)
-    labels = Labels(torch.tensor([[0, 0]]), torch.tensor([[[0, 1], [1, 0]]]), torch.tensor([[False], [True]]))
-    ranking, binary = (compute(logits, labels, configure(cell_loss)) for cell_loss in LOSSES)
-    assert ranking.item() == pytest.approx(binary.item(), rel=1e-12)
+def rank_all(logits: Tensor, labels: Labels, config: TrainingConfig) -> Tensor:
+    """Return the ranking loss of all cells at once, as on a GPU, of those that count."""
+    counted = labels.relation_tags != IGNORED
+    losses = ranking_loss(logits, SETS[labels.relation_tags.clamp(min=0)])
+    total = torch.where(counted, losses, 0).sum()
+    return total / counted.sum() if config.loss == "mean" else total
 
 
-def test_ranking_loss_is_the_default() -> None:
-    assert TrainingConfig().cell_loss == "zlpr"
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("number", [None, 0, 3])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_loss_on_a_cpu_and_its_gradient_are_those_of_the_plain_form(
+    reduction: str, number: int | None, seed: int
+) -> None:
+    """Cells without tags are computed apart there; also if all counted cells, or none of them, are such."""
+    logits, labels = random_batch(seed)
+    if number is not None:
+        labels.relation_tags[labels.relation_tags != IGNORED] = number
+    results = []
+    for compute_loss in (compute, rank_all):
+        scores = logits.clone().requires_grad_()
+        loss = compute_loss(scores, labels, configure(reduction))
+        results.append((loss.detach(), *torch.autograd.grad(loss, scores)))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def gradient_of_cell(logits: list[float], has_tag: list[bool]) -> list[float]:
+    """Return the derivative of the loss of a cell by each of its scores, worked out by hand."""
+    lacking = 1 + sum(exp(score) for score, has in zip(logits, has_tag, strict=True) if not has)
+    having = 1 + sum(exp(-score) for score, has in zip(logits, has_tag, strict=True) if has)
+    pairs = zip(logits, has_tag, strict=True)
+    return [-exp(-score) / having if has else exp(score) / lacking for score, has in pairs]
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_gradient_is_that_of_each_cell_worked_out_by_hand(seed: int) -> None:
+    logits, labels = random_batch(seed)
+    logits.requires_grad_()
+    (gradient,) = torch.autograd.grad(compute(logits, labels, configure()), logits)
+    for cell in torch.ones_like(labels.relation_tags).nonzero().tolist():
+        number = int(labels.relation_tags[tuple(cell)])
+        expected = [0.0] * N_TAGS
+        if number != IGNORED:
+            expected = gradient_of_cell(logits[tuple(cell)].tolist(), SETS[number].tolist())
+        assert gradient[tuple(cell)].tolist() == pytest.approx(expected, rel=1e-10)
+
+
+def test_ranking_loss_of_each_cell_is_that_of_plain_loops() -> None:
+    logits, labels = random_batch(4)
+    has_tag = SETS[labels.relation_tags.clamp(min=0)]
+    found = ranking_loss(logits, has_tag)
+    assert found.shape == logits.shape[:-1]
+    rows = zip(logits.flatten(0, 2).tolist(), has_tag.flatten(0, 2).tolist(), strict=True)
+    assert found.flatten().tolist() == pytest.approx([loss_of_cell(*row) for row in rows], rel=1e-12)
+
+
+@pytest.mark.parametrize("tags", [[False] * 3, [True] * 3, [True, False, False]])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
+def test_ranking_loss_and_its_gradient_are_finite(tags: list[bool], scale: float) -> None:
+    """In half of the cases all scores are on the wrong side."""
+    for sign in (1, -1):
+        logits = (sign * scale * torch.tensor([1.0, 2.0, 3.0])).requires_grad_()
+        loss = ranking_loss(logits, torch.tensor(tags))
+        (gradient,) = torch.autograd.grad(loss, logits)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("key", ["training.cell_loss=zlpr", "tagging.span_cells=ends"])
+def test_settings_of_an_earlier_form_are_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=key.partition("=")[0].replace(".", r"\.")):
+        load_config(None, ["tagging.kind=spans", key])
 
 
 def test_numbers_of_tag_sets_are_stable_and_the_table_has_exactly_their_tags() -> None:
@@ -229,10 +280,12 @@ def test_labels_of_nested_entities_have_all_their_tags(make_model: MakeModel) ->
         (2, 0): {"Org"},
         (0, 0): {"Peop"},
         (4, 4): {"Peop"},
-        (4, 0): {"→Work_For first", "↔Kin first", "↔Kin last"},
-        (0, 4): {"←Work_For first", "↔Kin first", "↔Kin last"},
-        (4, 2): {"→Work_For last"},
-        (2, 4): {"←Work_For last"},
+        (4, 0): {"→Work_For", "↔Kin", "first", "last"},
+        (0, 4): {"←Work_For", "↔Kin", "first", "last"},
+        (4, 1): {"→Work_For"},
+        (1, 4): {"←Work_For"},
+        (4, 2): {"→Work_For", "last"},
+        (2, 4): {"←Work_For", "last"},
     }
     inside = torch.zeros(2, 5, 5, dtype=torch.bool)
     inside[0, :3, :3] = inside[1] = True
@@ -254,7 +307,7 @@ def test_examples_share_their_tag_sets(make_model: MakeModel) -> None:
     assert sets is not None
     one = label_example(NESTED, model, sets)
     n_sets = len(sets.to_table("cpu"))
-    assert n_sets == 1 + 6
+    assert n_sets == 1 + 8, "Org, Peop, and six of relations"
     again, other = label_example(NESTED, model, sets), label_example(FLAT, model, sets)
     assert torch.equal(one.relation_tags, again.relation_tags)
     assert other.relation_tags[0, 0] == one.relation_tags[0, 0]
@@ -269,7 +322,9 @@ def test_labels_move_with_their_tag_sets() -> None:
     assert {part.device.type for part in (moved.entity_tags, moved.relation_tags, moved.tag_sets)} == {"meta"}
 
 
-@pytest.mark.xfail(strict=True, reason="entities of one word stand on the diagonal, which diagonal_loss=false ignores")
-def test_entities_of_one_word_are_learned_without_the_diagonal(make_model: MakeModel) -> None:
-    labels = make_labels([NESTED], make_model("tagging.kind=spans", "training.diagonal_loss=false"))
-    assert labels.relation_tags[0, 4, 4] != IGNORED
+def test_entities_of_one_word_are_learned_on_the_diagonal(make_model: MakeModel) -> None:
+    """So a model that ignores the diagonal in its loss cannot have span tagging."""
+    labels = make_labels([NESTED], make_model("tagging.kind=spans"))
+    assert labels.relation_tags[0, 4, 4] > 0
+    with pytest.raises(ConfigError, match=r"a training\.diagonal_loss that is true"):
+        make_model("tagging.kind=spans", "training.diagonal_loss=false")

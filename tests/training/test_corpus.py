@@ -363,3 +363,39 @@ def test_folder_without_a_train_part_is_not_trained_on_another(small_corpus: Pat
     with pytest.raises(RelatumError, match=wanted):
         make_fold_lists(tmp_path, 2, 0)
     assert load_training_data(tmp_path / f"{name}.jsonl", Config()).train
+
+
+NESTED = ((2, 4, "Loc"), PEOP, LOC)
+
+
+@pytest.mark.parametrize("overlaps", ["keep", "unset"])
+def test_span_model_holds_entities_that_share_words(tmp_path: Path, overlaps: str) -> None:
+    folder = corpus(tmp_path, train=[*TRAIN, record("n", NESTED)], dev=[record("d", NESTED)])
+    data = load_training_data(folder, load_config(None, ["tagging.kind=spans", f"data.overlaps={overlaps}"]))
+    for example in (data.train[-1], *data.dev):
+        assert [(*one.span, one.label) for one in example.gold.entities] == list(NESTED)
+    assert not data.leaves_out
+    with pytest.raises(DataError, match="an overlapping entity, Loc 'in Rome'"):
+        load_training_data(folder, load_config(None, [f"data.overlaps={overlaps}"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "overlaps"),
+    [
+        ("words", "unset"),
+        ("words", "fail"),
+        ("spans", "fail"),
+        pytest.param(
+            "words", "keep", marks=pytest.mark.xfail(strict=True, reason="keep is taken for a policy of words")
+        ),
+    ],
+)
+def test_overlaps_that_a_model_cannot_hold_are_scored_as_missed_if_bad_records_are_skipped(
+    tmp_path: Path, kind: str, overlaps: str
+) -> None:
+    folder = corpus(tmp_path, train=TRAIN, dev=[record("d", NESTED), record("e")])
+    settings = [f"tagging.kind={kind}", f"data.overlaps={overlaps}", "data.on_error=skip"]
+    data = load_training_data(folder, load_config(None, settings))
+    assert ids(data.dev) == ["d", "e"]
+    gold = data.dev[0].gold.entities + data.dev[0].left_out.entities
+    assert {(*one.span, one.label) for one in gold} == set(NESTED)

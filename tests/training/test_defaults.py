@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from relatum.config import load_config
+from relatum.config import Config, load_config
 from relatum.errors import ConfigError
+from relatum.tagging.shape import Shape
 from relatum.training.defaults import Machine, fill_defaults, find_machine, pick_defaults
 
 TWO_CORES = Machine("cpu", 2)
@@ -118,3 +119,115 @@ def test_find_machine_knows_a_cpu() -> None:
     machine = find_machine(torch.device("cpu"))
     assert (machine.device, machine.bf16) == ("cpu", False)
     assert machine.cores == torch.get_num_threads()
+
+
+NESTED = Shape("nested", 3, 400, 0, 0)
+CROSSED = Shape("any", 1, 400, 50, 40)
+SHARED = Shape("none", 0, 400, 3, 3)
+OPPOSITE = Shape("none", 0, 400, 3, 2)
+FEW_SHARED = Shape("none", 0, 400, 2, 2)
+SPAN_KEYS = ("tagging.kind", "decoding.overlap", "decoding.relations_of_pair")
+
+
+def fill_tagging(shape: Shape | None, *overrides: str, path: Path | None = None) -> tuple[Config, dict[str, str]]:
+    """Return the settings, and the reasons of those of the tagging that were chosen."""
+    config, settings = fill_defaults(path, overrides, [10] * 100, TWO_CORES, shape)
+    return config, {one.key: str(one) for one in settings if one.key in SPAN_KEYS}
+
+
+def read_tagging(config: Config) -> tuple[str, str, str]:
+    return config.tagging.kind, config.decoding.overlap, config.decoding.relations_of_pair
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (NESTED, ("spans", "nested", "one")),
+        (CROSSED, ("spans", "any", "several")),
+        (SHARED, ("spans", "none", "several")),
+        (OPPOSITE, ("spans", "none", "one")),
+    ],
+)
+def test_tagging_is_the_one_that_train_needs(shape: Shape, expected: tuple[str, str, str]) -> None:
+    config, reasons = fill_tagging(shape)
+    assert read_tagging(config) == expected
+    assert set(reasons) == set(SPAN_KEYS)
+
+
+@pytest.mark.parametrize("shape", [None, Shape(), Shape("none", 0, 400, 0, 0), FEW_SHARED])
+def test_papers_tagging_is_kept_if_it_loses_few_relations(shape: Shape | None) -> None:
+    config, reasons = fill_tagging(shape)
+    assert (config.tagging.kind, reasons) == ("words", {})
+    assert config == fill_defaults(None, [], [10] * 100, TWO_CORES)[0]
+
+
+def test_tagging_that_is_given_wins() -> None:
+    config, reasons = fill_tagging(CROSSED, "tagging.kind=words")
+    assert (config.tagging.kind, reasons) == ("words", {})
+    config, reasons = fill_tagging(FEW_SHARED, "tagging.kind=spans")
+    assert read_tagging(config) == ("spans", "none", "one")
+    assert set(reasons) == {"decoding.overlap", "decoding.relations_of_pair"}
+
+
+def test_reasons_of_the_tagging_are_those_of_train() -> None:
+    _, reasons = fill_tagging(NESTED)
+    assert reasons["tagging.kind"] == "tagging.kind = spans: 3 sentences have entities inside one another"
+    assert reasons["decoding.overlap"].endswith("= nested: in train, only entities inside one another share words")
+    assert reasons["decoding.relations_of_pair"].endswith(
+        "= one: in train, hardly any pair of entities have several relations in one direction"
+    )
+    _, reasons = fill_tagging(SHARED)
+    assert reasons["tagging.kind"].endswith("spans: 3 of 400 relations share their pair with another")
+    assert reasons["decoding.overlap"].endswith("= none: in train, no entities share words")
+    assert reasons["decoding.relations_of_pair"].endswith(
+        "= several: in train, some pairs of entities have several relations in one direction"
+    )
+    _, reasons = fill_tagging(CROSSED)
+    assert reasons["decoding.overlap"].endswith("= any: in train, entities share words")
+
+
+def test_tagging_beside_a_file_is_chosen_only_if_the_file_asks_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("training.seed = 3\n")
+    assert fill_tagging(CROSSED, path=path) == (load_config(path), {})
+    path.write_text('training.sizes = "auto"\n')
+    assert read_tagging(fill_tagging(CROSSED, path=path)[0]) == ("spans", "any", "several")
+    config, reasons = fill_tagging(CROSSED, "training.sizes=given")
+    assert (config.tagging.kind, reasons) == ("words", {})
+
+
+@pytest.mark.parametrize("sizes", ["", 'training.sizes = "auto"\n'])
+def test_decoding_of_spans_follows_train_beside_a_file(tmp_path: Path, sizes: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'{sizes}tagging.kind = "spans"\n')
+    config, reasons = fill_tagging(NESTED, path=path)
+    assert read_tagging(config) == ("spans", "nested", "one")
+    assert set(reasons) == {"decoding.overlap", "decoding.relations_of_pair"}
+    path.write_text(f'{sizes}[tagging]\nkind = "spans"\n[decoding]\noverlap = "none"\n')
+    config, reasons = fill_tagging(CROSSED, path=path)
+    assert read_tagging(config) == ("spans", "none", "several")
+    assert set(reasons) == {"decoding.relations_of_pair"}
+
+
+def test_decoding_of_spans_that_is_given_wins() -> None:
+    given = ("decoding.overlap=none", "decoding.relations_of_pair=one")
+    config, reasons = fill_tagging(CROSSED, "tagging.kind=spans", *given)
+    assert (read_tagging(config), reasons) == (("spans", "none", "one"), {})
+    config, reasons = fill_tagging(CROSSED, "tagging.kind=spans", given[0])
+    assert read_tagging(config) == ("spans", "none", "several")
+    assert set(reasons) == {"decoding.relations_of_pair"}
+
+
+@pytest.mark.xfail(strict=True, reason="before the data is read, tagging.kind is words, and the setting is idle")
+def test_decoding_of_spans_may_be_given_if_the_data_chooses_spans() -> None:
+    config, reasons = fill_tagging(CROSSED, "decoding.overlap=none")
+    assert read_tagging(config) == ("spans", "none", "several")
+    assert set(reasons) == {"tagging.kind", "decoding.relations_of_pair"}
+
+
+@pytest.mark.parametrize("override", ["tagging.fill=lower", "decoding.entities=viterbi", "table.kind=none"])
+@pytest.mark.xfail(strict=True, reason="spans are chosen all the same, and then the given setting is refused")
+def test_settings_that_only_words_can_have_keep_the_papers_tagging(override: str) -> None:
+    """Nobody has set tagging.kind, so an error about it would be a riddle."""
+    config, _ = fill_tagging(SHARED, override)
+    assert config.tagging.kind == "words"

@@ -30,9 +30,9 @@ SCHEMA = Schema(
 
 def nested(person: str, place: str) -> Example:
     """The firm's name holds a place, which is a person too, and overlaps another place; a pair has two relations."""
-    words = (person, "leads", place, "Steel", "of", "Orvik", ".")
-    peop, loc, firm = Entity(Span(0, 1), "Peop"), Entity(Span(2, 3), "Loc"), Entity(Span(2, 4), "Org")
-    again, long = Entity(Span(2, 3), "Peop"), Entity(Span(3, 6), "Loc")
+    words = (person, "leads", place, "Steel", "Works", "of", "Orvik", ".")
+    peop, loc, firm = Entity(Span(0, 1), "Peop"), Entity(Span(2, 3), "Loc"), Entity(Span(2, 5), "Org")
+    again, long = Entity(Span(2, 3), "Peop"), Entity(Span(4, 7), "Loc")
     relations = (
         Relation(peop, firm, "Leads"),
         Relation(peop, firm, "Works_For"),
@@ -62,13 +62,11 @@ def start(config: Config) -> tuple[TrainingData, RunRecord]:
     return data, RunRecord(config, "by hand", None, None, "cpu", "", data.fingerprint())
 
 
-@pytest.mark.parametrize("cell_loss", ["zlpr", "bce"])
 def test_nested_entities_and_several_relations_are_learned_by_heart(
-    tiny: Callable[..., Config], tmp_path: Path, cell_loss: str
+    tiny: Callable[..., Config], tmp_path: Path
 ) -> None:
     config = tiny(
         "tagging.kind=spans",
-        f"training.cell_loss={cell_loss}",
         "model.dropout=0",
         "model.width=32",
         "characters.width=16",
@@ -109,7 +107,6 @@ def test_every_batch_has_the_tag_sets_of_all_examples(tiny: Callable[..., Config
                 assert tuple(has_tag.nonzero().flatten().tolist()) == tagged.get((i, j), ())
 
 
-@pytest.mark.xfail(strict=True, reason="the numbers of tag sets are kept as int16, in which 32768 is negative")
 def test_more_tag_sets_than_int16_can_number_are_learned(
     tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
