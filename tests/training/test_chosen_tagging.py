@@ -115,6 +115,13 @@ def test_overlaps_may_be_left_out_so_that_words_are_enough(tmp_path: Path) -> No
     assert kept.result.config.tagging.kind == "spans"
 
 
+def test_papers_tagging_that_is_given_refuses_nested_entities(tmp_path: Path) -> None:
+    data = corpus(tmp_path / "data", train=NESTED_RECORDS, dev=NESTED_RECORDS[:2])
+    with pytest.raises(DataError, match=r"found an overlapping entity, Org 'Port of Orvik'"):
+        relatum.train(data, out=tmp_path / "run", overrides=SHORT | {"tagging.kind": "words"}, device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("kind", [None, "spans"])
 def test_discontinuous_entities_are_refused_with_the_remedy_that_loses_least(tmp_path: Path, kind: str | None) -> None:
     broken = FLAT_RECORDS[0] | {"entities": [{"start": 0, "end": 3, "label": "Org", "fragments": [[0, 1], [2, 3]]}]}

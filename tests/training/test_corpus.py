@@ -397,5 +397,6 @@ def test_overlaps_that_a_model_cannot_hold_are_scored_as_missed_if_bad_records_a
     settings = [f"tagging.kind={kind}", f"data.overlaps={overlaps}", "data.on_error=skip"]
     data = load_training_data(folder, load_config(None, settings))
     assert ids(data.dev) == ["d", "e"]
+    assert data.leaves_out == (kind == "words")
     gold = data.dev[0].gold.entities + data.dev[0].left_out.entities
     assert {(*one.span, one.label) for one in gold} == set(NESTED)
