@@ -726,12 +726,6 @@ def test_span_tagging_needs_all_cells(override: str, wanted: str) -> None:
         load_config(None, ["tagging.kind=spans", override])
 
 
-@pytest.mark.xfail(strict=True, reason="tagging.conflicts is not among the conditions of the paper's tagging")
-def test_conflicts_of_relations_are_idle_in_span_tagging() -> None:
-    with pytest.raises(ConfigError, match=r"expected no tagging\.conflicts, which does nothing"):
-        load_config(None, ["tagging.kind=spans", "tagging.conflicts=first"])
-
-
 def test_dump_config_writes_keys_that_do_nothing_as_comments() -> None:
     text = dump_config(load_config(None, ["table.kind=none"]), comments=False)
     assert '# kernel_size = 3  (only if table.kind is "cnn")\n' in text

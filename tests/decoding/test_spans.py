@@ -126,7 +126,7 @@ def score_relation(table: Table, pair: Pair, kind: RelationType, entities: list[
     ends = {"first": (head.span.start, tail.span.start), "last": (head.span.end - 1, tail.span.end - 1)}
     for name, (i, j) in ends.items():
         tag = tags.names.index(name)
-        score = min(score, mean([table[i, j, tag], table[j, i, tag]]))
+        score = min(score, mean([table[i, j, tag], table[j, i, tag]]), mean([table[i, j, there], table[j, i, back]]))
     return score
 
 
@@ -223,7 +223,7 @@ def test_number_of_pairs_decided_together_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, most: int, several: bool
 ) -> None:
     lengths, choices = [5, 1, 4], SpanChoices(several_relations=several)
-    logits = Logits(pad([random_logits(TAGS, n_words, 2 * n_words) + 1 for n_words in lengths], 0, 0))
+    logits = Logits(pad([random_logits(TAGS, n_words, 2 * n_words) + 2 for n_words in lengths], 0, 0))
     expected = decode_spans(logits, lengths, TAGS, choices)
     assert sum(len(found.entities) ** 2 for found in expected) > 20
     assert sum(len(found.relations) for found in expected) > 7

@@ -280,9 +280,8 @@ def test_members_read_as_much_around_a_sentence_as_each_is_used_to(tmp_path: Pat
         assert [one.score for one in some] == pytest.approx([one.score for one in others], abs=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="the tags of a cell are averaged as if they excluded one another, by a softmax")
 def test_model_twice_finds_the_same_as_once_in_span_tagging() -> None:
-    model = make_model(0, "tagging.kind=spans")
+    model = make_small_span_model("model.n_layers=3")
     alone = Extractor(model).predict(SENTENCES)
     assert sum(len(prediction.found.relations) for prediction in alone) > 3
     assert_same(Ensemble([model, model]).predict(SENTENCES), alone)

@@ -140,7 +140,6 @@ def test_run_of_span_tagging_is_resumed(tmp_path: Path) -> None:
     assert again.dev == run.dev
 
 
-@pytest.mark.xfail(strict=True, reason="the data is read for spans, but the run that is resumed reads it for words")
 def test_run_on_flat_train_with_overlaps_in_dev_is_refused_or_can_be_resumed(tmp_path: Path) -> None:
     data = corpus(tmp_path / "data", train=FLAT_RECORDS, dev=NESTED_RECORDS[:2])
     try:
@@ -151,7 +150,6 @@ def test_run_on_flat_train_with_overlaps_in_dev_is_refused_or_can_be_resumed(tmp
     resume(tmp_path / "run", device="cpu")
 
 
-@pytest.mark.xfail(strict=True, reason="what the tags lose is counted for spans, before words are chosen")
 def test_relations_that_the_chosen_tagging_loses_are_reported(tmp_path: Path) -> None:
     """One of 301 relations is no reason for span tagging, but it is lost."""
     flat = [record(name, FLAT, (0, 1, "Leads"), place=f"P{n}") for n in range(38) for name in NAMES][:300]

@@ -385,9 +385,7 @@ def test_span_model_holds_entities_that_share_words(tmp_path: Path, overlaps: st
         ("words", "unset"),
         ("words", "fail"),
         ("spans", "fail"),
-        pytest.param(
-            "words", "keep", marks=pytest.mark.xfail(strict=True, reason="keep is taken for a policy of words")
-        ),
+        ("words", "keep"),
     ],
 )
 def test_overlaps_that_a_model_cannot_hold_are_scored_as_missed_if_bad_records_are_skipped(

@@ -218,15 +218,13 @@ def test_decoding_of_spans_that_is_given_wins() -> None:
     assert set(reasons) == {"decoding.relations_of_pair"}
 
 
-@pytest.mark.xfail(strict=True, reason="before the data is read, tagging.kind is words, and the setting is idle")
-def test_decoding_of_spans_may_be_given_if_the_data_chooses_spans() -> None:
-    config, reasons = fill_tagging(CROSSED, "decoding.overlap=none")
-    assert read_tagging(config) == ("spans", "none", "several")
-    assert set(reasons) == {"tagging.kind", "decoding.relations_of_pair"}
+def test_decoding_of_spans_needs_the_tagging_beside_it() -> None:
+    """The settings are checked before the data is read; the message names the cure."""
+    with pytest.raises(ConfigError, match=r'set tagging\.kind to "spans"'):
+        fill_tagging(CROSSED, "decoding.overlap=none")
 
 
 @pytest.mark.parametrize("override", ["tagging.fill=lower", "decoding.entities=viterbi", "table.kind=none"])
-@pytest.mark.xfail(strict=True, reason="spans are chosen all the same, and then the given setting is refused")
 def test_settings_that_only_words_can_have_keep_the_papers_tagging(override: str) -> None:
     """Nobody has set tagging.kind, so an error about it would be a riddle."""
     config, _ = fill_tagging(SHARED, override)

@@ -95,8 +95,8 @@ def train(
     overlaps: Annotated[
         Literal["fail", "drop", "keep-longest", "keep"] | None,
         typer.Option(
-            help="Entities that share words, and discontinuous ones. If not given, the former are learned by span tagging "
-            "and else an error, and the latter are an error. Those left out of dev and test count as missed."
+            help="Entities that share words, and discontinuous ones. If not given, the former are learned by span "
+            "tagging and else an error, and the latter are an error. Those left out of dev and test count as missed."
         ),
     ] = None,
     crossing: Annotated[

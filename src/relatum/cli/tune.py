@@ -47,13 +47,12 @@ def tune(
     from relatum.extractor.device import choose_device
     from relatum.lab.search.trials import Search
     from relatum.training.arguments import TrainArguments
-    from relatum.training.corpus import load_training_data
     from relatum.training.loop import TrainingStopped
 
     overrides = [*(override or []), *([] if seed is None else [f"training.seed={seed}"])]
     arguments = TrainArguments(data, out, config, tuple(overrides), from_, device or "auto")
-    loaded = load_training_data(data, arguments.load_config_for_data(), from_, with_test=False)
-    record = arguments.make_record(arguments.fill_defaults(loaded, say), loaded)
+    loaded, settings = replace(arguments, with_test=False).prepare(None, say)
+    record = arguments.make_record(settings, loaded)
     record = replace(record, command=record.command.replace("relatum train", "relatum tune", 1))
     search = Search(out, loaded, record, [text.partition("=")[0].strip() for text in overrides], say)
     say(

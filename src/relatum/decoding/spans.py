@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, check_shape, values_of
 from relatum.decoding.relations import Constraints
 from relatum.tagging.sequence import check_fit
-from relatum.tagging.spans import SpanTags, find_sharing, words_of
+from relatum.tagging.spans import SpanTags, find_corners, find_sharing, words_of
 from relatum.tagging.table import comes_before
 from relatum.types import Annotation, Entity, Relation, Span
 
@@ -48,10 +48,10 @@ def decode_spans(
     """Decode the entities and relations of a batch; `probabilities` has the axes (sentences, words, words, tags).
 
     Each tag of a cell has a probability of its own: the sigmoid of its logit. The score of an entity is the mean of its
-    two cells. The score of a relation is the mean over the cells of its two entities and their mirrored cells; if one
-    of the two shares words with another entity, it is at most the score of each corner of the pair. Whatever exceeds
-    the threshold is found, as far as the choices allow; of entities or relations that exclude one another, those with
-    the highest scores are kept.
+    two cells. The score of a relation is the mean over the cells of its two entities and their mirrored cells. If one
+    of the two shares words with another entity, it is at most the score of each corner of the pair: of the corner's own
+    tag, and of the relation's tag there. Whatever exceeds the threshold is found, as far as the choices allow; of
+    entities or relations that exclude one another, those with the highest scores are kept.
 
     If `entities` are given, only relations between them are looked for.
     """
@@ -164,7 +164,7 @@ def _find_relations(
     shared = [number for number, pair in enumerate(pairs) if pair.shares_words]
     if shared:
         corners = _score_corners(probabilities, [pairs[number] for number in shared], tags)
-        scores[shared] = np.minimum(scores[shared], corners[:, None])
+        scores[shared] = np.minimum(scores[shared], corners)
     scores *= _possible(pairs, tags, choices.constraints)
     found = scores > choices.threshold
     if not choices.several_relations:
@@ -194,16 +194,20 @@ def _score_blocks(probabilities: Probabilities | Logits, pairs: Sequence[_Pair],
 
 
 def _score_corners(probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags) -> _Array:
-    """Return (pairs): the lower of the probabilities of the two corners, each the mean of a cell and its mirror."""
-    sentences = np.array([pair.sentence for pair in pairs])
-    first = np.array([(pair.head.span.start, pair.tail.span.start) for pair in pairs]).T
-    last = np.array([(pair.head.span.end - 1, pair.tail.span.end - 1) for pair in pairs]).T
-    scores = []
-    for (rows, columns), tag in zip((first, last), tags.corners, strict=True):
-        number = np.array(tag)
-        there = _probable(probabilities, sentences, rows, columns, number)
-        scores.append((there + _probable(probabilities, sentences, columns, rows, number)) / 2)
-    return np.minimum(*scores)
+    """Return (pairs, relation types): the lowest probability in the two corners, of their own tag and of the type's.
+
+    Each is the mean of a cell and its mirrored cell.
+    """
+    sentences = np.array([[pair.sentence] for pair in pairs])
+    corners = np.array([find_corners(pair.head, pair.tail) for pair in pairs])
+    lowest = np.ones((len(pairs), len(tags.forward)))
+    for number, own in enumerate(tags.corners):
+        rows, columns = corners[:, number, 0, None], corners[:, number, 1, None]
+        for forward, mirrored in (((own,), (own,)), (tags.forward, tags.mirrored)):
+            there = _probable(probabilities, sentences, rows, columns, np.array(forward))
+            back = _probable(probabilities, sentences, columns, rows, np.array(mirrored))
+            lowest = np.minimum(lowest, (there + back) / 2)
+    return lowest
 
 
 def _possible(pairs: Sequence[_Pair], tags: SpanTags, constraints: Constraints) -> NDArray[np.bool_]:

@@ -11,8 +11,8 @@ of entities may have several relations.
   its two last words, and both into the mirrored cells. These corners tell entities apart that share words: "New York
   University" and "York" have cells in common, but not their corners.
 
-A relation of an entity that shares no words with another is read from its cells alone, as in the paper. Otherwise the
-corners of the pair must be there, too.
+A relation between entities that share no words with others is read from the mean of its cells alone, as in the paper.
+Otherwise the two corners must be there too, with the tag of the relation.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ class SpanTags:
 
     def corner_tags(self, relation: Relation) -> Iterator[tuple[Cell, int]]:
         """Yield the corners of a relation, each with its tag."""
-        head, tail = relation.head.span, relation.tail.span
-        for (i, j), tag in zip(((head.start, tail.start), (head.end - 1, tail.end - 1)), self.corners, strict=True):
+        for (i, j), tag in zip(find_corners(relation.head, relation.tail), self.corners, strict=True):
             yield (i, j), tag
             yield (j, i), tag
 
@@ -145,11 +144,12 @@ class SpanTags:
         return tuple(gained)
 
     def _is_expressed(self, relation: Relation, tags: Mapping[Cell, set[int]]) -> bool:
-        """True if all corners of a relation, and more than half of its cells, have their tags."""
+        """True if the corners of a relation have all their tags, and more than half of its cells have theirs."""
         if not all(tag in tags.get(cell, ()) for cell, tag in self.corner_tags(relation)):
             return False
-        found = [tag in tags.get(cell, ()) for cell, tag in self.relation_tags(relation)]
-        return 2 * sum(found) > len(found)
+        corners = find_corners(relation.head, relation.tail)
+        found = {cell: tag in tags.get(cell, ()) for cell, tag in self.relation_tags(relation)}
+        return all(found[cell] for cell in corners) and 2 * sum(found.values()) > len(found)
 
 
 def words_of(entity: Entity) -> tuple[int, ...]:
@@ -157,6 +157,11 @@ def words_of(entity: Entity) -> tuple[int, ...]:
     if not entity.fragments:
         return tuple(range(*entity.span))
     return tuple(word for piece in entity.fragments for word in range(*piece))
+
+
+def find_corners(head: Entity, tail: Entity) -> tuple[Cell, Cell]:
+    """Return the cell of the two first words of a pair, and that of its two last words."""
+    return (head.span.start, tail.span.start), (head.span.end - 1, tail.span.end - 1)
 
 
 def find_sharing(entities: Iterable[Entity]) -> set[Entity]:

@@ -14,7 +14,7 @@ from relatum.extractor.device import choose_device
 from relatum.tagging.shape import measure_shape
 from relatum.training.batches import cut_long
 from relatum.training.corpus import FoldChoice, TrainingData, load_training_data
-from relatum.training.defaults import fill_defaults, find_machine, leaves_open
+from relatum.training.defaults import fill_defaults, find_machine, leaves_tagging_open
 from relatum.training.folder import RunRecord
 from relatum.training.processes import is_main_process
 
@@ -63,13 +63,13 @@ class TrainArguments:
         """Load the settings as they were given."""
         return load_config(self.config, self._with_start())
 
-    def load_config_for_data(self) -> Config:
+    def _config_to_read_with(self) -> Config:
         """Load the settings to read the data with.
 
         If the tagging is left open, all that the taggings can hold is read, so that the data can decide.
         """
         config, given = trace_config(self.config, self._with_start())
-        if "tagging.kind" in given or not leaves_open(config, self.config, given):
+        if not leaves_tagging_open(config, self.config, given):
             return config
         return config.model_copy(update={"tagging": change_section(config.tagging, kind="spans")})
 
@@ -82,10 +82,19 @@ class TrainArguments:
     def fold_choice(self) -> FoldChoice | None:
         return None if self.fold is None else FoldChoice.parse(self.fold)
 
-    def load_data(self, config: Config, fold: FoldChoice | None) -> TrainingData:
+    def prepare(self, fold: FoldChoice | None, say: Callable[[str], None]) -> tuple[TrainingData, Config]:
+        """Load the data, and the settings, of which those that are left open are filled in for the data and machine."""
+        first = self._config_to_read_with()
+        data = self._load_data(first, fold)
+        config = self._fill_defaults(data, say)
+        if config.tagging.kind != first.tagging.kind and data.needs_spans:
+            data = self._load_data(config, fold)
+        return data, config
+
+    def _load_data(self, config: Config, fold: FoldChoice | None) -> TrainingData:
         return load_training_data(self.data, config, self.format, fold, with_test=self.with_test)
 
-    def fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
+    def _fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
         """Load the settings; settings that are left open are filled in for the data and machine, and said."""
         machine = find_machine(choose_device(self.device))
         train, _ = cut_long(data.train, None, self.load_config())

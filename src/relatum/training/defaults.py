@@ -12,7 +12,8 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relatum.config import Config, load_config, trace_config
+from relatum.config import Config, load_config, trace_config, without_idle
+from relatum.config.conditions import CONDITIONS
 from relatum.tagging.shape import Shape
 
 if TYPE_CHECKING:
@@ -119,8 +120,10 @@ def fill_defaults(
     kind = config.tagging.kind
     if leaves_open(config, path, given):
         fixed = {*given, "training.patience"} if config.training.dev == "train" else given
-        defaults = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
-        if "tagging.kind" not in given and shape.needs_spans:
+        picked = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
+        used = without_idle(path, overrides, [setting.override for setting in picked])
+        defaults = [setting for setting in picked if setting.override in used]
+        if leaves_tagging_open(config, path, given) and shape.needs_spans:
             kind = "spans"
             defaults.append(DefaultedSetting("tagging.kind", kind, shape.describe()))
     if kind == "spans":
@@ -131,6 +134,15 @@ def fill_defaults(
 def leaves_open(config: Config, path: Path | None, given: Collection[str]) -> bool:
     """True if settings that are not given are chosen for the data and machine."""
     return config.training.sizes == "auto" or (path is None and "training.sizes" not in given)
+
+
+def leaves_tagging_open(config: Config, path: Path | None, given: Collection[str]) -> bool:
+    """True if the tagging is chosen for the data: it is not given, and neither is a setting that needs the paper's."""
+    of_words = {
+        name for one in CONDITIONS if (one.key, one.values) == ("tagging.kind", ("words",)) for name in one.names
+    }
+    can_have_spans = config.table.kind != "none" and config.training.diagonal_loss and of_words.isdisjoint(given)
+    return leaves_open(config, path, given) and "tagging.kind" not in given and can_have_spans
 
 
 def _for_spans(shape: Shape) -> list[DefaultedSetting]:

@@ -71,10 +71,11 @@ def train(
     hears = as_monitor(monitor)
     arguments = _make_arguments(data, config, out, overrides, seed)
     arguments = replace(arguments, format=format, device=device, fold=fold, with_test=with_test)
-    settings, choice = arguments.load_config_for_data(), arguments.fold_choice()
+    arguments.load_config()  # before anything else: mistakes in settings are found at once
+    choice = arguments.fold_choice()
     RunFolder(arguments.out).check_new()
-    loaded = arguments.load_data(settings, choice)
-    record = arguments.make_record(arguments.fill_defaults(loaded, hears.say), loaded, choice)
+    loaded, settings = arguments.prepare(choice, hears.say)
+    record = arguments.make_record(settings, loaded, choice)
 
     def say_folder() -> None:
         if out is None:
@@ -149,8 +150,7 @@ def train_runs(
     chosen = arguments.fold_choice() or (Path(folds) if isinstance(folds, str) else folds)
     RunFolder(arguments.out).check_new()
     given = arguments.load_config()
-    first = arguments.load_data(arguments.load_config_for_data(), _first_fold(arguments, chosen, given.training.seed))
-    filled = arguments.fill_defaults(first, hears.say)
+    _, filled = arguments.prepare(_first_fold(arguments, chosen, given.training.seed), hears.say)
     options = {"--runs": n_runs, "--folds": folds, "--jobs": jobs}
     words = [str(word) for name, value in options.items() if value is not None for word in (name, value)]
     request = RunsRequest(
