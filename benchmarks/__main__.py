@@ -12,6 +12,7 @@ BENCHMARKS = (
     "score",
     "md_gru",
     "step",
+    "tagging",
     "extract",
     "scale",
     "kills",

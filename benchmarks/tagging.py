@@ -1,10 +1,10 @@
 """The time of span tagging beside the paper's: extraction, and an update without its optimiser.
 
-    python -m benchmarks.tagging WORDS SPANS DATA [--json FILE]
+    python -m benchmarks.tagging [--words MODEL --spans MODEL --data DATA] [--json FILE]
 
-WORDS and SPANS are the folders of two models of the same sizes, trained with `tagging.kind=words` and `=spans`; DATA is
-annotated data, whose dev part is read. The models take turns, and the ratio of their medians is printed. Nothing is
-printed unless both read a batch of sentences as they read each sentence alone.
+The models have the same sizes and were trained with `tagging.kind=words` and `=spans`; if they are not given, they are
+trained on the data for some updates. The dev part of the data is read. The models take turns, and the ratio of their
+medians is printed. Nothing is printed unless both read a batch of sentences as they read each sentence alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
+import relatum
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.models.losses import joint_loss
@@ -26,6 +28,9 @@ from relatum.training.corpus import load_part
 from relatum.training.provenance import commit, device_name, versions
 from relatum.types import Example, Prediction
 
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples" / "news"
+NEWS = ROOT / "configs" / "shipped" / "news.toml"
 KINDS = ("words", "spans")
 N_SENTENCES = 96
 BATCH = 24
@@ -34,15 +39,12 @@ BATCH = 24
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for kind in KINDS:
-        parser.add_argument(kind, type=Path)
-    parser.add_argument("data", type=Path)
+        parser.add_argument(f"--{kind}", type=Path, metavar="MODEL")
+    parser.add_argument("--data", type=Path, default=EXAMPLES, help="default: examples/news")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
-    extractors = {kind: Extractor.from_pretrained(getattr(options, kind)) for kind in KINDS}
-    for kind, extractor in extractors.items():
-        if extractor.model.config.tagging.kind != kind:
-            raise RelatumError(f"{getattr(options, kind)}: its tagging is not {kind}")
+    extractors = {kind: _load(kind, getattr(options, kind), options.data) for kind in KINDS}
     examples, _ = load_part(options.data, "dev", extractors["spans"].model.config)
     examples = sorted(examples[:N_SENTENCES], key=lambda example: len(example.sentence))
     for kind, extractor in extractors.items():
@@ -62,6 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "ratios": {name: round(ratio, 3) for name, ratio in ratios.items()},
         }
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _load(kind: str, model: Path | None, data: Path) -> Extractor:
+    if model is None:
+        with TemporaryDirectory() as folder:
+            overrides: dict[str, object] = {"tagging.kind": kind, "data.overlaps": None, "training.precision": "fp32"}
+            overrides |= {"training.steps": 150, "training.warmup_steps": 20, "training.evaluate_every": 150}
+            run = relatum.train(data, NEWS, Path(folder) / "run", overrides=overrides, with_test=False)
+            return run.load()
+    extractor = Extractor.from_pretrained(model)
+    if extractor.model.config.tagging.kind != kind:
+        raise RelatumError(f"{model}: its tagging is not {kind}; give a model that was trained with it")
+    return extractor
 
 
 def _check(kind: str, extractor: Extractor, examples: Sequence[Example]) -> None:
