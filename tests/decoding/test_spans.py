@@ -47,6 +47,7 @@ all_choices = st.builds(
     st.booleans(),
     st.sampled_from(get_args(Constraints)),
     st.sampled_from([0.5, 0.5, 0.2, 0.85]),
+    st.sampled_from([0.5, 0.5, 0.2, 0.85]),
 )
 
 
@@ -88,7 +89,7 @@ def expect_entities(table: Table, tags: SpanTags, choices: SpanChoices) -> list[
         for label in tags.schema.entity_types:
             tag = tags.names.index(label)
             score = mean([table[start, last, tag], table[last, start, tag]])
-            if start <= last and score > choices.threshold:
+            if start <= last and score > choices.entity_threshold:
                 likely.append(Entity(Span(start, last + 1), label, score=score))
     kept: list[Entity] = []
     for one in sorted(likely, key=lambda one: one.score or 0, reverse=True):
@@ -146,7 +147,7 @@ def expect_relations(table: Table, entities: list[Entity], tags: SpanTags, choic
         of_pair = [Relation(head, tail, kind.name, score) for kind, score in zip(kinds, scores, strict=True)]
         if of_pair and not choices.several_relations:
             of_pair = [max(of_pair, key=lambda one: one.score or 0)]
-        relations += [one for one in of_pair if (one.score or 0) > choices.threshold]
+        relations += [one for one in of_pair if (one.score or 0) > choices.relation_threshold]
     return relations
 
 
@@ -187,7 +188,8 @@ def test_entities_and_relations_are_those_of_plain_loops(
     for table, found in zip(tables, decode_spans(given_values, lengths, tags, choices), strict=True):
         entities = expect_entities(table, tags, choices)
         assert_same(found, entities, expect_relations(table, entities, tags, choices))
-        assert all(type(score) is float and choices.threshold < score <= 1 for score in scores_of(found))
+        least = min(choices.entity_threshold, choices.relation_threshold)
+        assert all(type(score) is float and least < score <= 1 for score in scores_of(found))
 
 
 @given(all_choices, lengths_of_batches, seeds, st.data())

@@ -53,7 +53,11 @@ CONDITIONS = (
     ),
     Condition(_of("tagging", "fill", "cells", "directed"), "tagging.kind", ("words",)),
     Condition(_of("decoding", "opposite", "entities"), "tagging.kind", ("words",)),
-    Condition(_of("decoding", "overlap", "relations_of_pair"), "tagging.kind", ("spans",)),
+    Condition(
+        _of("decoding", "overlap", "relations_of_pair", "entity_threshold", "relation_threshold"),
+        "tagging.kind",
+        ("spans",),
+    ),
     Condition(_of("training", "decay_rate", "decay_steps", "decay_staircase"), "training.schedule", ("inverse",)),
 )
 

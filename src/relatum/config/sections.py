@@ -21,6 +21,7 @@ from relatum.config.values import (
     OddSize,
     Positive,
     PositiveNumber,
+    Probability,
     Section,
     Width,
     Words,
@@ -252,6 +253,14 @@ class DecodingConfig(Section):
     relations_of_pair: Literal["one", "several"] = Field(
         default="several",
         description="The most relations from one entity to another, in span tagging: one, or as many as are found.",
+    )
+    entity_threshold: Probability = Field(
+        default=0.5, description="The score above which an entity is found, in span tagging."
+    )
+    relation_threshold: Probability = Field(
+        default=0.5,
+        description="The score above which a relation is found, in span tagging. A lower one finds more, and more that "
+        "is wrong.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",

@@ -45,6 +45,7 @@ OddSize = Annotated[int, AfterValidator(_odd), Field(gt=0, le=255)]
 Cells = Annotated[int, Field(gt=0, le=2**26)]
 Words = Annotated[int, Field(gt=0, le=2**13)]
 PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 

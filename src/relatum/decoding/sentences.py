@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from relatum.decoding.entities import Search, decode_words
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.relations import Constraints, Opposite, decode_tables
-from relatum.decoding.spans import Overlap, SpanChoices, decode_spans
+from relatum.decoding.spans import SpanChoices, decode_spans
 from relatum.tagging.spans import SpanTags
 from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity
@@ -24,10 +24,8 @@ class DecodingOptions:
     """The search for the tags of words, as `decode_entities` explains."""
     constraints: Constraints = "none"
     """The relations that are possible between two entities, as `decode_relations` explains."""
-    overlap: Overlap = "any"
-    """Entities that may share words, in span tagging."""
-    several_relations: bool = True
-    """True if an ordered pair of entities may have several relations, in span tagging."""
+    spans: SpanChoices = field(default_factory=SpanChoices)
+    """The choices in span tagging, which uses none of the others."""
 
 
 def decode_sentences(
@@ -48,8 +46,7 @@ def decode_sentences(
     cells = tagging.cells
     if isinstance(cells, SpanTags):
         assert relation_probabilities is not None  # such a model has a table
-        choices = SpanChoices(options.overlap, options.several_relations, options.constraints)
-        return decode_spans(relation_probabilities, lengths, cells, choices, entities)
+        return decode_spans(relation_probabilities, lengths, cells, options.spans, entities)
     if entities is None:
         entities = decode_words(entity_probabilities, lengths, tagging.words, options.search)
     if relation_probabilities is None:

@@ -34,8 +34,10 @@ class SpanChoices:
     """False if an ordered pair of entities has one relation at most, the one with the highest score."""
     constraints: Constraints = "none"
     """The relations that are possible between two entities: any, or those that the schema allows."""
-    threshold: float = 0.5
-    """The score, between 0 and 1, that an entity or relation must exceed to be found."""
+    entity_threshold: float = 0.5
+    """The score, between 0 and 1, that an entity must exceed to be found."""
+    relation_threshold: float = 0.5
+    """The score, between 0 and 1, that a relation must exceed to be found."""
 
 
 def decode_spans(
@@ -50,7 +52,7 @@ def decode_spans(
     Each tag of a cell has a probability of its own: the sigmoid of its logit. The score of an entity is the mean of its
     two cells. The score of a relation is the mean over the cells of its two entities and their mirrored cells. If one
     of the two shares words with another entity, it is at most the score of each corner of the pair: of the corner's own
-    tag, and of the relation's tag there. Whatever exceeds the threshold is found, as far as the choices allow; of
+    tag, and of the relation's tag there. Whatever exceeds its threshold is found, as far as the choices allow; of
     entities or relations that exclude one another, those with the highest scores are kept.
 
     If `entities` are given, only relations between them are looked for.
@@ -80,7 +82,7 @@ def _find_entities(
 ) -> list[tuple[Entity, ...]]:
     n_types = len(tags.schema.entity_types)
     values = values_of(probabilities)[..., :n_types]
-    least = choices.threshold
+    least = choices.entity_threshold
     if isinstance(probabilities, Logits):
         least = float(np.log(least / (1 - least)))
     # The mean of two cells exceeds the threshold only if one of them does: few cells are left to look at. Those that
@@ -98,7 +100,7 @@ def _find_entities(
     found: list[list[Entity]] = [[] for _ in lengths]
     columns = (sentence, first, last, kind, score)
     for number, start, end, label, certain in zip(*(column.tolist() for column in columns), strict=True):
-        if certain > choices.threshold:
+        if certain > choices.entity_threshold:
             found[number].append(Entity(Span(start, end + 1), names[label], score=certain))
     return [tuple(_without_conflicts(of_sentence, choices.overlap)) for of_sentence in found]
 
@@ -166,7 +168,7 @@ def _find_relations(
         corners = _score_corners(probabilities, [pairs[number] for number in shared], tags)
         scores[shared] = np.minimum(scores[shared], corners)
     scores *= _possible(pairs, tags, choices.constraints)
-    found = scores > choices.threshold
+    found = scores > choices.relation_threshold
     if not choices.several_relations:
         found &= np.arange(len(kinds)) == scores.argmax(1)[:, None]
     for number, kind in zip(*(column.tolist() for column in found.nonzero()), strict=True):

@@ -11,8 +11,10 @@ from math import inf
 import torch
 from torch import Tensor
 
+from relatum.config import DecodingConfig
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.sentences import DecodingOptions, decode_sentences
+from relatum.decoding.spans import SpanChoices
 from relatum.encoders.base import EncoderInput
 from relatum.errors import RelatumError
 from relatum.extractor.device import none_if_out_of_memory
@@ -131,6 +133,16 @@ def _finish(model: Model, job: Job, scores: _Scores) -> tuple[Job, list[Annotati
     return job, decode(model, job, *scores.wait())
 
 
+def _span_choices(settings: DecodingConfig) -> SpanChoices:
+    return SpanChoices(
+        settings.overlap,
+        settings.relations_of_pair == "several",
+        settings.constraints,
+        settings.entity_threshold,
+        settings.relation_threshold,
+    )
+
+
 def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilities | None) -> list[Annotation]:
     """Decode scores into the annotations of the windows of a job."""
     settings = model.config.decoding
@@ -139,12 +151,6 @@ def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilit
         None if of_cells is None else Logits(of_cells),
         [len(words) for words in job.words],
         model.tagging,
-        DecodingOptions(
-            settings.opposite,
-            settings.entities,
-            settings.constraints,
-            settings.overlap,
-            settings.relations_of_pair == "several",
-        ),
+        DecodingOptions(settings.opposite, settings.entities, settings.constraints, _span_choices(settings)),
         job.given,
     )
