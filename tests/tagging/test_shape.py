@@ -120,9 +120,9 @@ def test_spans_are_needed_for_any_overlap_or_more_than_a_few_relations(
 
 
 def test_description_says_what_would_be_lost() -> None:
-    assert Shape("nested", 1200, 9, 0, 0).describe() == "1,200 sentences have entities inside one another"
-    assert Shape("any", 3, 9, 0, 0).describe() == "3 sentences have entities that share words"
-    assert Shape("none", 0, 5000, 1234, 3).describe() == "1,234 of 5,000 relations share their pair with another"
+    assert Shape("nested", 1200, 9, 0, 0).describe() == "sentences with entities inside one another: 1,200"
+    assert Shape("any", 3, 9, 0, 0).describe() == "sentences with entities that share words: 3"
+    assert Shape("none", 0, 5000, 1234, 3).describe() == "relations that share their pair with another: 1,234 of 5,000"
     both = Shape("any", 3, 50, 2, 1).describe()
-    assert both == "3 sentences have entities that share words; 2 of 50 relations share their pair with another"
+    assert both == "sentences with entities that share words: 3; relations that share their pair with another: 2 of 50"
     assert Shape().describe() == ""

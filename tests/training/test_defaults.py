@@ -171,19 +171,19 @@ def test_tagging_that_is_given_wins() -> None:
 
 def test_reasons_of_the_tagging_are_those_of_train() -> None:
     _, reasons = fill_tagging(NESTED)
-    assert reasons["tagging.kind"] == "tagging.kind = spans: 3 sentences have entities inside one another"
-    assert reasons["decoding.overlap"].endswith("= nested: in train, only entities inside one another share words")
+    assert reasons["tagging.kind"] == "tagging.kind = spans: sentences with entities inside one another: 3"
+    assert reasons["decoding.overlap"].endswith("= nested: in train and dev, only entities inside one another share words")
     assert reasons["decoding.relations_of_pair"].endswith(
-        "= one: in train, hardly any pair of entities have several relations in one direction"
+        "= one: in train and dev, hardly any pairs of entities have several relations in one direction"
     )
     _, reasons = fill_tagging(SHARED)
-    assert reasons["tagging.kind"].endswith("spans: 3 of 400 relations share their pair with another")
-    assert reasons["decoding.overlap"].endswith("= none: in train, no entities share words")
+    assert reasons["tagging.kind"].endswith("spans: relations that share their pair with another: 3 of 400")
+    assert reasons["decoding.overlap"].endswith("= none: in train and dev, no entities share words")
     assert reasons["decoding.relations_of_pair"].endswith(
-        "= several: in train, some pairs of entities have several relations in one direction"
+        "= several: in train and dev, some pairs of entities have several relations in one direction"
     )
     _, reasons = fill_tagging(CROSSED)
-    assert reasons["decoding.overlap"].endswith("= any: in train, entities share words")
+    assert reasons["decoding.overlap"].endswith("= any: in train and dev, entities share words")
 
 
 def test_tagging_beside_a_file_is_chosen_only_if_the_file_asks_for_it(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ InsideWords = Literal["cut", "fail"]
 _KEEP_LONGEST = Remedy("overlaps", "keep-longest", "discontinuous entities and the shorter of those that overlap")
 _KEEP = Remedy("overlaps", "keep", "discontinuous entities")
 _DROP_CROSSING = Remedy("crossing", "drop", "the relations between sentences")
+_LEARN_SPANS = replace(_KEEP_LONGEST, instead="--set tagging.kind=spans to learn all but discontinuous ones")
 _READ_PASSAGES = replace(_DROP_CROSSING, instead="--set text.unit=passage to read their sentences together")
 
 
@@ -303,16 +304,23 @@ def flatten(document: Document, format: Format, policy: Policy, remark: Callable
         entity = broken[0] if broken else next(entity for entity in whole if entity in clashing)
         kind = "the discontinuous entity" if broken else "an overlapping entity,"
         place = f"characters [{entity.span.start}, {entity.span.end})"
-        raise BadRecord(
-            f"{kind} {entity.label} {shorten(entity.span.of(document.text))} at {place}",
-            f"entities that {format.title if not choice else 'the chosen policy'} can hold; "
-            f"--overlaps {'keep' if may_clash else 'drop or keep-longest'} leaves some out",
-            remedy=_KEEP if may_clash else _KEEP_LONGEST,
-        )
+        raise _refusal(f"{kind} {entity.label} {shorten(entity.span.of(document.text))} at {place}", format, choice)
     kept = _longest(whole) if choice == "keep-longest" else {entity for entity in whole if entity not in clashing}
     remark("discontinuous entities left out", len(broken))
     remark("overlapping entities left out", sum(entity not in kept for entity in whole))
     return keep_entities(document, kept, remark)
+
+
+def _refusal(found: str, format: Format, choice: Overlaps | None) -> BadRecord:
+    """Return the problem of a document whose entities overlap or are discontinuous, with its cure."""
+    holds = format.holds
+    remedy, options = _KEEP_LONGEST, "--overlaps drop or keep-longest leaves some out"
+    if holds.overlaps and holds.same_span and choice in (None, "keep"):
+        remedy, options = _KEEP, "--overlaps keep leaves some out"
+    elif format.name == MODEL and not holds.overlaps and choice is None:
+        remedy, options = _LEARN_SPANS, f"{options}, and --set tagging.kind=spans learns them"
+    holder = "the chosen policy" if choice else format.title
+    return BadRecord(found, f"entities that {holder} can hold; {options}", remedy=remedy)
 
 
 def overlapping(entities: Iterable[Entity]) -> set[Entity]:

@@ -225,9 +225,12 @@ class _Tagger:
             self._taggings = self._make_taggings()
         if len(gold.entities) > 1 or gold.relations or any(entity.fragments for entity in gold.entities):
             for kind, tagging in self._taggings.items():
-                tagged = tagging.encode(gold, n_words)
                 losses = counts.losses[kind]
-                losses.entities.update(lost.reason for lost in tagged.lost_entities)
+                lost_entities = tagging.encode(Annotation(gold.entities), n_words).lost_entities
+                losses.entities.update(lost.reason for lost in lost_entities)
+                gone = {lost.entity for lost in lost_entities}
+                entities = tuple(entity for entity in gold.entities if entity not in gone)
+                tagged = tagging.encode(Annotation(entities, gold.relations), n_words)
                 losses.relations.update(lost.reason for lost in tagged.lost_relations)
                 losses.gained_relations += len(tagged.gained_relations)
 

@@ -44,9 +44,9 @@ class Shape:
         reasons = []
         if self.n_overlapping:
             what = "inside one another" if self.overlap == "nested" else "that share words"
-            reasons.append(f"{self.n_overlapping:,} sentences have entities {what}")
+            reasons.append(f"sentences with entities {what}: {self.n_overlapping:,}")
         if self.n_further:
-            reasons.append(f"{self.n_further:,} of {self.n_relations:,} relations share their pair with another")
+            reasons.append(f"relations that share their pair with another: {self.n_further:,} of {self.n_relations:,}")
         return "; ".join(reasons)
 
 

@@ -99,7 +99,8 @@ class TrainArguments:
         machine = find_machine(choose_device(self.device))
         train, _ = cut_long(data.train, None, self.load_config())
         lengths = [len(example.sentence) for example in train]
-        shape = measure_shape(example.gold for example in train)
+        # Dev takes part, too: what a model cannot hold is refused there.
+        shape = measure_shape(example.gold for example in (*train, *data.dev))
         config, settings = fill_defaults(self.config, self._with_start(), lengths, machine, shape)
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)

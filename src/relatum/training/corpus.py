@@ -464,6 +464,11 @@ def _try_tags(parts: Mapping[str, Sequence[Example]], schema: Schema, config: Co
             tagged = tagging.encode(example.gold, len(example.sentence))
             for entity in tagged.lost_entities:
                 problems.remark(f"entities in {name} that the tags cannot say: {entity.reason}", where)
+            if tagged.gained_relations:
+                times = len(tagged.gained_relations)
+                problems.remark(
+                    f"relations that the tags add in {name}, between entities that share words", where, times
+                )
             for relation in tagged.lost_relations:
                 problems.remark(f"relations in {name} that the tags cannot say: {relation.reason}", where)
     ceilings = {name: measure_ceiling(parts[name], tagging) for name in ("dev", "test")}

@@ -112,7 +112,7 @@ def fill_defaults(
 ) -> tuple[Config, list[DefaultedSetting]]:
     """Load a file and overrides, and fill in what they leave open; return all settings and those filled in.
 
-    `shape` is the shape of the annotations in train; without it the tagging is the paper's.
+    `shape` is the shape of the annotations in train and dev; without it the tagging is the paper's.
     """
     config, given = trace_config(path, overrides)
     shape = shape or Shape()
@@ -146,16 +146,16 @@ def leaves_tagging_open(config: Config, path: Path | None, given: Collection[str
 
 
 def _for_spans(shape: Shape) -> list[DefaultedSetting]:
-    """Return what may be found together, as in train."""
+    """Return what may be found together, as in train and dev."""
     overlaps = {"none": "no entities", "nested": "only entities inside one another", "any": "entities"}[shape.overlap]
     several = shape.has_several_relations
-    pairs = "some pairs" if several else "hardly any pair"
+    pairs = "some pairs" if several else "hardly any pairs"
     return [
-        DefaultedSetting("decoding.overlap", shape.overlap, f"in train, {overlaps} share words"),
+        DefaultedSetting("decoding.overlap", shape.overlap, f"in train and dev, {overlaps} share words"),
         DefaultedSetting(
             "decoding.relations_of_pair",
             "several" if several else "one",
-            f"in train, {pairs} of entities have several relations in one direction",
+            f"in train and dev, {pairs} of entities have several relations in one direction",
         ),
     ]
 

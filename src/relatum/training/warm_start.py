@@ -75,8 +75,10 @@ def take_over(model: Model, name: str) -> str:
         n_all += weight.numel()
     if not n_taken:
         raise ConfigError(f"training.start: no weight of {name} fits this network; leave the sizes to the model")
-    known = sorted(_labels(model) & _labels(start))
-    labels = f"; it knows the labels {', '.join(known)}" if known else ""
+    known = _labels(model) & _labels(start)
+    if model.config.tagging.kind != start.config.tagging.kind:
+        known -= set(model.schema.entity_types)  # they have other tags
+    labels = f"; it knows the labels {', '.join(sorted(known))}" if known else ""
     return f"the run starts from {name}: {n_taken / n_all:.1%} of {n_all:,} weights are taken over{labels}"
 
 
