@@ -69,7 +69,7 @@ def test_file_with_nested_entities_and_two_relations_of_a_pair_is_learned(tmp_pa
     (said,) = [line for line in lines if "chosen for this data and machine" in line]
     assert f"tagging.kind = spans: sentences with entities inside one another: {len(NESTED_RECORDS)}" in said
     assert "decoding.overlap = nested: in train and dev, only entities inside one another share words" in said
-    assert "decoding.relations_of_pair = several: in train and dev, some pairs of entities have several relations" in said
+    assert "decoding.relations_of_pair = several: in train and dev, some pairs of entities have several" in said
     config = load_model(run.model).config
     assert config.tagging.kind == "spans"
     assert (config.decoding.overlap, config.decoding.relations_of_pair) == ("nested", "several")

@@ -172,7 +172,8 @@ def test_tagging_that_is_given_wins() -> None:
 def test_reasons_of_the_tagging_are_those_of_train() -> None:
     _, reasons = fill_tagging(NESTED)
     assert reasons["tagging.kind"] == "tagging.kind = spans: sentences with entities inside one another: 3"
-    assert reasons["decoding.overlap"].endswith("= nested: in train and dev, only entities inside one another share words")
+    overlap = "= nested: in train and dev, only entities inside one another share words"
+    assert reasons["decoding.overlap"].endswith(overlap)
     assert reasons["decoding.relations_of_pair"].endswith(
         "= one: in train and dev, hardly any pairs of entities have several relations in one direction"
     )
