@@ -285,3 +285,8 @@ def test_model_twice_finds_the_same_as_once_in_span_tagging() -> None:
     alone = Extractor(model).predict(SENTENCES)
     assert sum(len(prediction.found.relations) for prediction in alone) > 3
     assert_same(Ensemble([model, model]).predict(SENTENCES), alone)
+
+
+def test_ensemble_has_the_mean_of_the_thresholds_of_its_members() -> None:
+    members = [make_small_span_model(f"decoding.relation_threshold={value}") for value in ("0.2", "0.4", "unset")]
+    assert Ensemble(members).model.config.decoding.relation_threshold == pytest.approx((0.2 + 0.4 + 0.5) / 3)

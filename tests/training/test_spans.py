@@ -19,6 +19,7 @@ from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
 from relatum.training.loop import predict, train
 from relatum.training.setup import make_model
+from relatum.training.thresholds import THRESHOLDS
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
 
 from .conftest import Silent
@@ -78,6 +79,7 @@ def test_nested_entities_and_several_relations_are_learned_by_heart(
     data, record = start(config)
     run = train(data, record, tmp_path / "run", device=torch.device("cpu"), monitor=Silent())
     model = load_model(run.model)
+    assert model.config.decoding.relation_threshold in THRESHOLDS
     tagged = [model.tagging.encode(example.gold, len(example.sentence)) for example in EXAMPLES]
     assert not any(one.lost_entities or one.lost_relations or one.gained_relations for one in tagged)
     assert run.dev is not None

@@ -257,10 +257,10 @@ class DecodingConfig(Section):
     entity_threshold: Probability = Field(
         default=0.5, description="The score above which an entity is found, in span tagging."
     )
-    relation_threshold: Probability = Field(
-        default=0.5,
-        description="The score above which a relation is found, in span tagging. A lower one finds more, and more that "
-        "is wrong.",
+    relation_threshold: Probability | None = Field(
+        default=None,
+        description="The score above which a relation is found, in span tagging. If unset, it is 0.5 during training, "
+        "and then the one that is best on dev.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",

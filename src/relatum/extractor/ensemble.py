@@ -134,6 +134,7 @@ def _aspects(model: Model) -> dict[str, str]:
     sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
     for name, section in sections.items():
         aspects |= {f"{name}.{key}": repr(value) for key, value in section.to_dict().items()}
+    del aspects["decoding.relation_threshold"]  # each was fitted to its own model
     return aspects
 
 
@@ -156,7 +157,10 @@ def _join_kinds(kinds: Sequence[RelationType], labels: Sequence[str]) -> Relatio
 
 
 def _join_limits(members: Sequence[Model]) -> Config:
-    """Return the first model's settings, with batches and windows that suit all, and the largest context of any."""
+    """Return the first model's settings, with batches and windows that suit all, and the largest context of any.
+
+    The threshold of relations is the mean of all.
+    """
     config = members[0].config
     sections = [member.config.extraction for member in members]
     limits = {
@@ -168,4 +172,6 @@ def _join_limits(members: Sequence[Model]) -> Config:
     context = max(member.config.encoder.context for member in members)  # each encoder knows how many of them it reads
     extraction = config.extraction.model_copy(update=limits)
     encoder = config.encoder.model_copy(update={"context": context})
-    return config.model_copy(update={"extraction": extraction, "encoder": encoder})
+    thresholds = [member.config.decoding.relation_threshold or 0.5 for member in members]
+    decoding = config.decoding.model_copy(update={"relation_threshold": sum(thresholds) / len(thresholds)})
+    return config.model_copy(update={"extraction": extraction, "encoder": encoder, "decoding": decoding})

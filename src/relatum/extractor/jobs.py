@@ -139,7 +139,7 @@ def _span_choices(settings: DecodingConfig) -> SpanChoices:
         settings.relations_of_pair == "several",
         settings.constraints,
         settings.entity_threshold,
-        settings.relation_threshold,
+        settings.relation_threshold or 0.5,
     )
 
 

@@ -117,12 +117,17 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
     return replace(model, calibration=record.calibration).to(device)
 
 
-def write_calibration(path: Path, calibration: Calibration | None, card: str) -> None:
-    """Give the model in a directory another calibration, or none, and card; all else stays as it is."""
+def write_calibration(path: Path, calibration: Calibration | None, card: str, config: Config | None = None) -> None:
+    """Give the model in a directory another calibration, or none, and card; all else stays as it is.
+
+    Settings are written, too, if they are given.
+    """
     manifest = Manifest.read(path)
     manifest.check()
     record = read_json(path / "config.json")
     record.pop("calibration", None)
+    if config is not None:
+        record["config"] = config.to_dict()
     if calibration is not None:
         record["calibration"] = calibration_record(calibration)
     # Both are written whole before either takes its place, and the manifest knows of both, old and new, in between: a

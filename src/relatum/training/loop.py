@@ -47,6 +47,7 @@ from relatum.training.sampler import Sampler
 from relatum.training.setup import learned_parts, make_model, set_up_device, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
+from relatum.training.thresholds import THRESHOLDS, fit_threshold, needs_threshold, with_threshold
 from relatum.types import Example, Prediction
 
 _UNREAD = 50
@@ -342,6 +343,8 @@ class _Run:
         place = folder.model if folder.model.exists() else folder.best(best.step)
         loaded = load_model(place, self._device, self._config.text.functions())
         whole = replace(_with_encoder_of(self._model, loaded), calibration=None)
+        if needs_threshold(whole) and data.dev:
+            whole = self._fit_threshold(whole)
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
         found = {part: predict(whole, examples) for part, examples in parts.items()}
         scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
@@ -352,7 +355,8 @@ class _Run:
         confidence = self._calibrate(parts, found)
         self._processes.wait()  # until all have read the model, which is about to be moved
         if self._processes.main:
-            write_calibration(place, confidence.calibration, self._card(best.step, scores, confidence, ceilings))
+            card = self._card(best.step, scores, confidence, ceilings)
+            write_calibration(place, confidence.calibration, card, whole.config)
             folder.finish(best.step)
             draw_curves(folder.curves, self._progress.evaluations, self._monitor.say)
         result = make_result(
@@ -363,6 +367,16 @@ class _Run:
             folder.write_result(result)
         self._processes.wait()
         return Run(folder.path, result)
+
+    def _fit_threshold(self, model: Model) -> Model:
+        """Return the model with the threshold of relations that is best on dev."""
+        dev = self._data.dev
+        found = predict(with_threshold(model, THRESHOLDS[0]), dev)
+        threshold = fit_threshold(found, lambda kept: selection_score(score(model, dev, kept), self._config.training))
+        self._monitor.say(
+            f"relations are found above a score of {threshold}, the best on dev (decoding.relation_threshold)"
+        )
+        return with_threshold(model, threshold)
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
         """Calibrate scores on dev, if there is one; write the predictions, with scores as the model will have them."""
