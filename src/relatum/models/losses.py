@@ -23,7 +23,7 @@ class Loss:
 
 
 _NOTHING = -1e30
-"""A score that adds nothing to a sum of exponentials; minus infinity would give gradients that are not numbers."""
+"""A score that adds nothing to a sum of exponentials, and is finite, so that nothing is subtracted from infinity."""
 
 
 def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss:
