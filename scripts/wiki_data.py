@@ -5,8 +5,9 @@
 OUT gets train.json, dev.json and test.json. Documents of Re-DocRED's dev part, and four fifths of its test part, are
 train and dev; the rest is test. A relation is in a sentence if both entities have a mention in it and the evidence
 names the sentence or is empty; it holds between the two mentions that are nearest to each other. Mentions may lie
-inside others, and pairs may have several relations, which only span tagging (tagging.kind=spans) can express. Relation
-types with fewer than 30 pairs in train are left out.
+inside others, and pairs may have several relations, which only span tagging (tagging.kind=spans) can express. Of a
+relation and its inverse (part_of and has_part), one is kept and the other is turned round. Relation types with fewer
+than 30 pairs in train are left out, and three that say little.
 """
 
 from __future__ import annotations
@@ -24,6 +25,28 @@ Record = dict[str, Any]
 Span = tuple[int, int, str]
 LEAST = 30
 MOST_WORDS = 90
+INVERSE = {
+    "contains administrative territorial entity": "located in the administrative territorial entity",
+    "has part": "part of",
+    "participant": "participant of",
+    "followed by": "follows",
+    "subsidiary": "parent organization",
+    "capital": "capital of",
+    "father": "child",
+    "mother": "child",
+    "present in work": "characters",
+}
+"""Relations that are turned round: head and tail swapped, the name on the left becomes the name on the right."""
+SHORT = {
+    "dissolved, abolished or demolished": "dissolved",
+    "languages spoken, written or signed": "languages spoken",
+    "located in or next to body of water": "located next to body of water",
+    "located in the administrative territorial entity": "located in",
+    "mouth of the watercourse": "flows into",
+}
+"""Shorter names for those of Wikidata."""
+LEFT_OUT = {"applies_to_jurisdiction", "instance_of", "subclass_of"}
+"""Relations that say little about names in a text, and that annotators did not use in one way."""
 
 
 def main(out: Path) -> None:
@@ -34,22 +57,28 @@ def main(out: Path) -> None:
     documents = {"test": test[:n_held_out], "train": [*dev, *test[n_held_out:]]}
     random.Random(0).shuffle(documents["train"])
     documents["dev"], documents["train"] = documents["train"][:80], documents["train"][80:]
+    for document in (*documents["train"], *documents["dev"], *documents["test"]):
+        document["labels"] = [_named(label, names[label["r"]]) for label in document["labels"]]
     parts = {part: [r for document in documents[part] for r in _sentences(document)] for part in documents}
     found = Counter(relation[4] for record in parts["train"] for relation in record["relations"])
-    kept = {label for label, count in found.items() if count >= LEAST}
+    kept = {label for label, count in found.items() if count >= LEAST} - LEFT_OUT
     out.mkdir(parents=True)
     for part, records in parts.items():
         for record in records:
-            relations = [relation for relation in record["relations"] if relation[4] in kept]
-            record["relations"] = [[*relation[:4], _readable(names[relation[4]])] for relation in relations]
+            record["relations"] = [relation for relation in record["relations"] if relation[4] in kept]
         (out / f"{part}.json").write_text(json.dumps(records, ensure_ascii=False) + "\n", encoding="utf-8")
         n_relations = sum(len(record["relations"]) for record in records)
         print(f"{part}: {len(records):,} sentences, {n_relations:,} relations")
     print(f"{len(kept)} types of relations")
 
 
-def _readable(name: str) -> str:
-    return name.replace(" ", "_")
+def _named(label: Mapping[str, Any], name: str) -> Record:
+    """Return a relation by its name, turned round if its inverse is the one that is kept."""
+    named = {"r": name, "h": label["h"], "t": label["t"], "evidence": label["evidence"]}
+    if name in INVERSE:
+        named.update(r=INVERSE[name], h=label["t"], t=label["h"])
+    named["r"] = SHORT.get(named["r"], named["r"]).replace(" ", "_")
+    return named
 
 
 def _sentences(document: Mapping[str, Any]) -> Iterator[Record]:
