@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from relatum.errors import RelatumError
+from relatum.extractor.extractor import Extractor
 from relatum.extractor.result import Extraction
 from relatum.types import Annotation, Entity, Relation, Span
 
@@ -231,3 +232,29 @@ def test_extraction_shows_itself_in_a_notebook_with_its_style() -> None:
     assert "<article" in shown
     assert "<html" not in shown
     assert found().to_html().startswith("<!DOCTYPE html>")
+
+
+def test_evidence_of_a_relation_is_the_sentences_of_its_entities() -> None:
+    text = "Ann moved. Bob lives in Rome. It rained."
+    bob, rome, ann = (Entity(Span(*span), "X") for span in ((11, 14), (24, 28), (0, 3)))
+    sentences = (Span(0, 10), Span(11, 29), Span(30, 40))
+    inside, across = Relation(bob, rome, "in"), Relation(rome, ann, "of")
+    extraction = Extraction.of(text, Annotation((bob, rome, ann), (inside, across)), sentences=sentences)
+    assert extraction.evidence(inside) == sentences[1]
+    assert extraction.evidence(across) == Span(0, 29)
+    assert extraction.above(0.5).with_id("d").evidence(inside) == sentences[1]
+    assert Extraction.from_dict(extraction.to_dict()).evidence(inside) is None
+
+
+def test_extractor_tells_the_sentences_that_it_read() -> None:
+    text = "It rained. Marta Figueira lives in Lisbon. Nobody came."
+    extraction = Extractor.from_pretrained("news")(text)
+    assert [sentence.of(text) for sentence in extraction.sentences] == [
+        "It rained.",
+        "Marta Figueira lives in Lisbon.",
+        "Nobody came.",
+    ]
+    (relation,) = extraction.relations
+    evidence = extraction.evidence(relation)
+    assert evidence is not None
+    assert evidence.of(text) == "Marta Figueira lives in Lisbon."

@@ -137,11 +137,13 @@ def join_sentences(
     """
     entities: list[Entity] = []
     relations: list[Relation] = []
+    sentences: list[Span] = []
     for prediction in predictions:
-        if not prediction.found.entities:
-            continue
         offsets = prediction.sentence.offsets
         assert offsets is not None
+        sentences += [Span(offsets[start].start, offsets[end - 1].end) for start, end in prediction.sentence.ranges]
+        if not prediction.found.entities:
+            continue
         loose = find_loose(prediction.sentence)
         owned = find_owned(prediction.sentence)
 
@@ -163,4 +165,4 @@ def join_sentences(
         entities += annotation.entities
         # Of entities inside one another, two may become the same when loose words are taken off.
         relations += [relation for relation in annotation.relations if relation.head != relation.tail]
-    return Extraction.of(text, Annotation(tuple(entities), tuple(relations)))
+    return Extraction.of(text, Annotation(tuple(entities), tuple(relations)), sentences=sentences)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
@@ -20,12 +20,17 @@ _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Extraction:
-    """The entities and relations of a text, in characters. Like all annotations, they are equal whatever the scores."""
+    """The entities and relations of a text, in characters. Like all annotations, they are equal whatever the scores.
+
+    `sentences` are the spans of the sentences that were read; empty if they are not known, as in an extraction that was
+    read from a file.
+    """
 
     document: Document
+    sentences: tuple[Span, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, text: str, annotation: Annotation, id: str = "") -> Extraction:
+    def of(cls, text: str, annotation: Annotation, id: str = "", sentences: Sequence[Span] = ()) -> Extraction:
         """Sort and number an annotation: entities are e1, e2, … by start; at equal starts the longer entity is first.
 
         Relations are sorted by the numbers of their heads, then of their tails. Of equal entities or relations, only
@@ -63,7 +68,7 @@ class Extraction:
             Relation(named[head], named[tail], label, relation.score, relation.id)
             for (head, tail, label), relation in sorted(relations.items(), key=itemgetter(0))
         ]
-        return cls(Document(id, text, Annotation(tuple(named), tuple(linked))))
+        return cls(Document(id, text, Annotation(tuple(named), tuple(linked))), tuple(sentences))
 
     @property
     def text(self) -> str:
@@ -79,7 +84,14 @@ class Extraction:
 
     def with_id(self, id: str) -> Extraction:
         """Return the same extraction for a text of that name."""
-        return Extraction(replace(self.document, id=id))
+        return replace(self, document=replace(self.document, id=id))
+
+    def evidence(self, relation: Relation) -> Span | None:
+        """Return the characters from the first to the last sentence of a relation's entities; None if not known."""
+        start = min(relation.head.span.start, relation.tail.span.start)
+        end = max(relation.head.span.end, relation.tail.span.end)
+        inside = [sentence for sentence in self.sentences if sentence.end > start and sentence.start < end]
+        return Span(inside[0].start, inside[-1].end) if inside else None
 
     def above(self, threshold: float) -> Extraction:
         """Return what has at least that score, or no score, numbered anew. A relation is dropped with its entities."""
@@ -91,7 +103,7 @@ class Extraction:
         entities = {entity.id: entity for entity in self.entities if stays(entity)}
         relations = [r for r in self.relations if stays(r) and r.head.id in entities and r.tail.id in entities]
         annotation = Annotation(tuple(entities.values()), tuple(relations))
-        return Extraction.of(self.text, annotation, self.document.id)
+        return Extraction.of(self.text, annotation, self.document.id, self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the extraction as JSON can hold it; relations name entities by id, scores have four decimals."""
