@@ -47,7 +47,7 @@ $(RUN): pyproject.toml constraints.txt requirements/run.txt
 	@touch $(RUN)
 
 $(DEV): $(RUN) requirements/dev.txt
-	@echo 'Adding what the tests need: linters, spaCy, Ray, Spark, Playwright, Triton and more (another 2.5 GB on disk).'
+	@echo 'Adding what the tests need: linters, spaCy, Ray, Spark, Playwright, Triton and more (another 3 GB on disk).'
 	@echo 'This takes about a minute, and longer on a slow network.'
 	$(INSTALL) --require-hashes --requirement requirements/dev.txt
 	@touch $(DEV)
