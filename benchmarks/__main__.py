@@ -14,6 +14,7 @@ BENCHMARKS = (
     "step",
     "tagging",
     "extract",
+    "encoders_cpu",
     "scale",
     "kills",
     "serve",
