@@ -13,11 +13,12 @@ from relatum.errors import RelatumError
 from relatum.kernels import threads
 from relatum.kernels.compile import VARIANTS, compile_source, find_compiler
 from relatum.kernels.md_gru import cpu
-from relatum.kernels.md_gru.cpu import SOURCE, CpuScanner
-from relatum.kernels.md_gru.fused import Form, _padded_tables, fused, register
+from relatum.kernels.md_gru.cpu import SOURCE
+from relatum.kernels.md_gru.cpu_scanner import CpuScanner
+from relatum.kernels.md_gru.fused import _padded_tables, fused, register
 from relatum.kernels.md_gru.reference import md_gru_reference
 from relatum.kernels.md_gru.scan import scan
-from relatum.kernels.md_gru.spec import PREDECESSORS, CellSpec, Direction, Predecessor, Weights
+from relatum.kernels.md_gru.spec import PREDECESSORS, CellSpec, Direction, Form, Predecessor, Weights
 from relatum.kernels.md_gru.wavefront import Wavefront
 
 pytestmark = pytest.mark.skipif(not cpu.explain()[0], reason=cpu.explain()[1])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from relatum.kernels.md_gru import CellSpec, gpu, triton_launch
-from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import Form
 
 from .ahead import compile_for_hopper
 

@@ -32,7 +32,7 @@ from relatum.kernels.md_gru import (
     triton,
     triton_launch,
 )
-from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import Form
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed"),

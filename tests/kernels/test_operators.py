@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from relatum.kernels.backend import use_backend
 from relatum.kernels.md_gru import CellSpec, Direction, Weights, cpu, md_gru
-from relatum.kernels.md_gru.fused import Form, _padded_tables
+from relatum.kernels.md_gru.fused import _padded_tables
+from relatum.kernels.md_gru.spec import Form
 
 if TYPE_CHECKING:  # a script below imports this file, where there is no package around it
     from ..prepared import Prepared

@@ -18,7 +18,7 @@ CHECK = """
 import torch
 import test_md_gru as cases
 from relatum.kernels.md_gru import CellSpec, Weights, gpu, triton_launch
-from relatum.kernels.md_gru.fused import Form
+from relatum.kernels.md_gru.spec import Form
 
 torch.set_num_threads(1)
 

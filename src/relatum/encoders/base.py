@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-from torch import Tensor, nn
-from torch.nn import Parameter
-from torch.nn.functional import pad
-
 from relatum.types import Context
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # words can be read, and cut into pieces, without torch
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import Parameter
+
     from relatum.encoders.huggingface import HuggingFaceEncoder
 
 
@@ -71,6 +71,8 @@ class EncoderOutput:
         more = n_words - self.vectors.shape[1]
         if more == 0:
             return self
+        from torch.nn.functional import pad
+
         vectors = pad(self.vectors, (0, 0, 0, more))
         if self.attention_maps is None:
             return EncoderOutput(vectors, None)
@@ -79,6 +81,9 @@ class EncoderOutput:
 
 def stack_features(features: Sequence[Features]) -> EncoderOutput:
     """Stack the features of several sentences as one batch; the inverse of `EncoderOutput.split`."""
+    import torch
+    from torch.nn.functional import pad
+
     longest = max(len(sentence.vectors) for sentence in features)
     vectors = torch.stack([pad(sentence.vectors, (0, 0, 0, longest - len(sentence.vectors))) for sentence in features])
     first_maps = features[0].attention_maps
@@ -175,7 +180,12 @@ class FrozenEncoder:
 
     is_trained = False
     is_cached = False
-    device = torch.device("cpu")
+
+    @cached_property
+    def device(self) -> torch.device:
+        import torch
+
+        return torch.device("cpu")
 
     @property
     def module(self) -> nn.Module | None:

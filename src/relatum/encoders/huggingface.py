@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,33 +17,17 @@ from relatum.encoders.adapters import read_changes
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder, TextEncoder
 from relatum.encoders.bert import BertShape, load_bert
+from relatum.encoders.cutting import CutSentence, SentenceCutter
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
-from relatum.types import Context
 
 _NO_WORD, _NO_PIECE = -1, -2
 """Markers in place of the word that a piece belongs to: for a piece that belongs to no word, and for padding."""
 
 
-class CutSentence(NamedTuple):
-    """The pieces of a sentence."""
-
-    prefix: Sequence[int]
-    """The special pieces and the context before the words."""
-    words: Sequence[tuple[int, ...]]
-    """The pieces of each word."""
-    suffix: Sequence[int]
-    """The context and the special pieces after the words."""
-
-    @property
-    def pieces(self) -> list[int]:
-        """All pieces, in their order."""
-        return [*self.prefix, *chain.from_iterable(self.words), *self.suffix]
-
-
-class HuggingFaceEncoder(FrozenEncoder):
+class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
     """A frozen transformer over pieces, read off in words.
 
     The vector of a piece is the mean of the last layers; or all layers side by side, the embeddings first, if the
@@ -122,11 +104,8 @@ class HuggingFaceEncoder(FrozenEncoder):
         return [self.backbone.n_attention_heads] * self.backbone.n_layers if self.want_maps else []
 
     @property
-    def max_pieces(self) -> int | None:
-        n_positions = self.backbone.n_positions
-        if n_positions is None:
-            return None
-        return n_positions - len(self.tokenizer.prefix) - len(self.tokenizer.suffix)
+    def n_positions(self) -> int | None:
+        return self.backbone.n_positions
 
     @cached_property
     def fingerprint(self) -> str:
@@ -138,9 +117,6 @@ class HuggingFaceEncoder(FrozenEncoder):
         if config.context:
             settings.append(f"context {config.context}")
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
-
-    def count_pieces(self, words: Sequence[str]) -> list[int]:
-        return list(map(len, map(self.tokenizer.cut, words)))
 
     def to(self, device: torch.device | str) -> HuggingFaceEncoder:
         self.device = torch.device(device)
@@ -219,39 +195,6 @@ class HuggingFaceEncoder(FrozenEncoder):
         pieces, words_of_pieces = both.to(self.device, non_blocking=True)
         return pieces, words_of_pieces
 
-    def cut(self, batch: EncoderInput) -> Iterator[CutSentence]:
-        """Yield the pieces of each sentence; a sentence with too many pieces is an error."""
-        prefix, suffix = self.tokenizer.prefix, self.tokenizer.suffix
-        context = batch.context if self.config.context else None
-        for number, words in enumerate(batch.words):
-            cut = list(map(self.tokenizer.cut, words))
-            n_pieces = sum(map(len, cut))
-            self._check(n_pieces)
-            if context is None:
-                yield CutSentence(prefix, cut, suffix)
-            else:
-                before, after = self._cut_context(context[number], n_pieces)
-                yield CutSentence([*prefix, *chain.from_iterable(before)], cut, [*chain.from_iterable(after), *suffix])
-
-    def _cut_context(self, context: Context, n_pieces: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Return the pieces of the words that are read before and after a sentence of `n_pieces` pieces."""
-        nearest = context.nearest(self.config.context)
-        before = list(map(self.tokenizer.cut, nearest.before))
-        after = list(map(self.tokenizer.cut, nearest.after))
-        n_context = sum(map(len, before)) + sum(map(len, after))
-        if self.max_pieces is None or n_pieces + n_context <= self.max_pieces:
-            return before, after
-        room = self.max_pieces - n_pieces
-        n_before, n_after = _share(list(map(len, reversed(before))), list(map(len, after)), room)
-        return before[len(before) - n_before :], after[:n_after]
-
-    def _check(self, n_pieces: int) -> None:
-        if self.max_pieces is not None and n_pieces > self.max_pieces:
-            raise RelatumError(
-                f"a sentence of {n_pieces} pieces is longer than the encoder can read ({self.max_pieces}); "
-                "read it in windows"
-            )
-
 
 def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:
     """Pool attention (batch, heads, pieces, pieces) to (batch, words, words, heads) by two (batch, words, pieces)."""
@@ -260,24 +203,3 @@ def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:
     pooled = attending.to(attention.dtype) @ to_words.flatten(2)
     maps: Tensor = pooled.unflatten(2, to_words.shape[2:])
     return maps
-
-
-def _share(before: Sequence[int], after: Sequence[int], room: int) -> tuple[int, int]:
-    """Return the number of words of each side that fit, given the pieces of each word, the nearest word first.
-
-    The side that has fewer pieces takes the next word; a side that is at its end, or whose next word does not fit,
-    leaves the room that is left to the other side.
-    """
-    sides = (before, after)
-    taken = [0, 0]
-    sizes = [0, 0]
-    growing = [0, 1]
-    while growing:
-        side = min(growing, key=sizes.__getitem__)
-        ahead = sides[side][taken[side] : taken[side] + 1]
-        if not ahead or sum(sizes) + ahead[0] > room:
-            growing.remove(side)
-        else:
-            taken[side] += 1
-            sizes[side] += ahead[0]
-    return taken[0], taken[1]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import torch
-
 from relatum.errors import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+
     from relatum.kernels.md_gru.spec import CellSpec
 
 _NAMES = ("triton", "cpu", "wavefront", "reference")
@@ -40,11 +40,13 @@ def explain(device: str | None = None) -> tuple[Backend, ...]:
 
 
 def _explain(name: str, device: str | None) -> Backend:
-    from relatum.kernels.md_gru import cpu, triton
-
     if name == "triton":
+        from relatum.kernels.md_gru import triton  # it takes torch with it
+
         return Backend(name, *triton.explain(device))
     if name == "cpu":
+        from relatum.kernels.md_gru import cpu
+
         return Backend(name, *(cpu.explain() if device != "cuda" else (False, "it needs tensors on the CPU")))
     return Backend(name, True, _EVERYWHERE[name])
 
@@ -56,13 +58,13 @@ def _explain_once(name: str, device: str, interpreted: str | None) -> Backend:
     return _explain(name, device)
 
 
-def select(device: str, spec: CellSpec, dtype: torch.dtype = torch.float32, width: int = 1) -> str:
+def select(device: str, spec: CellSpec, dtype: torch.dtype | str = "float32", width: int = 1) -> str:
     """Return the name of the implementation for a device, a form of cell, a type of numbers and a width of states.
 
     This is the implementation that `use_backend` named, or else the fastest that can run. A named implementation that
     cannot run is an error.
     """
-    named = _named.get()
+    named, dtype = _named.get(), str(dtype).removeprefix("torch.")
     for name in _NAMES if named is None else (named,):
         reason = _refusal(name, device, spec, dtype)
         if reason is None:
@@ -81,16 +83,20 @@ select._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=256)
-def _failure(name: str, spec: CellSpec, dtype: torch.dtype, width: int) -> str | None:
+def _failure(name: str, spec: CellSpec, dtype: str, width: int) -> str | None:
     """Return why an implementation that is there cannot do this after all, found out by trying; None if it can."""
-    from relatum.kernels.md_gru import cpu, triton
-
     if name == "triton":
-        return triton.find_refusal(width, spec, dtype)
+        import torch
+
+        from relatum.kernels.md_gru import triton
+
+        return triton.find_refusal(width, spec, getattr(torch, dtype))
+    from relatum.kernels.md_gru import cpu
+
     return cpu.find_failure(dtype) if name == "cpu" else None
 
 
-def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str | None:
+def _refusal(name: str, device: str, spec: CellSpec, dtype: str) -> str | None:
     """Return why an implementation that could run does not fit; None if it fits."""
     if name not in ("triton", "cpu"):
         return None
@@ -99,9 +105,9 @@ def _refusal(name: str, device: str, spec: CellSpec, dtype: torch.dtype) -> str 
         return "it has no kernel for this form of cell; the wavefront computes every form"
     if device != {"triton": "cuda", "cpu": "cpu"}[name] and not (interpreted and _named.get() == name):
         return f"it does not run on the device {device!r}"
-    if name == "cpu" and dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        return f"it does not compute in {dtype}"
-    if name == "triton" and dtype == torch.float64 and not interpreted:
+    if name == "cpu" and dtype not in ("float32", "float64", "bfloat16", "float16"):
+        return f"it does not compute in torch.{dtype}"
+    if name == "triton" and dtype == "float64" and not interpreted:
         return "it has no kernel for double precision; the wavefront has"
     return None
 

@@ -1,8 +1,8 @@
-"""Compiled code on the threads that torch has, and forked children that have none of them.
+"""Compiled code on the threads that torch has, or on threads of its own where torch is not imported.
 
 The threads of an OpenMP pool do not survive a fork, while the pool still counts on them: a child that asks for them
 waits for ever. So the pool of the thread that forks is dissolved before every fork, and the child begins with one
-thread; `torch.set_num_threads` gives it more, in a pool of its own. The parent's pool comes back with its next use.
+thread; `set_threads` gives it more, in a pool of its own. The parent's pool comes back with its next use.
 """
 
 from __future__ import annotations
@@ -10,27 +10,85 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
+import threading
 from functools import cache
 from pathlib import Path
 
-import torch
-
 _OPENMP = re.compile(r"lib(g|i)?omp5?[-.].*so")
+_SYSTEMS = ("libgomp.so.1", "libomp.so.5", "libiomp5.so")
+"""The OpenMP libraries that a system may have; the first comes with g++."""
 _PAUSE_HARD = 2
 """`omp_pause_hard` of OpenMP 5.0: give back threads and everything that belongs to them."""
 
 
+class _Chosen(threading.local):
+    """The number of threads that was set in a thread; None if none was."""
+
+    number: int | None = None
+
+
+_chosen = _Chosen()
+_in_use: list[ctypes.CDLL] = []
+"""The OpenMP libraries that compiled code was given."""
+
+
+def count_threads() -> int:
+    """Return the number of threads that work in the calling thread is shared among: torch's, if torch is imported."""
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_num_threads"):
+        number: int = torch.get_num_threads()
+        return number
+    return _chosen.number or _default_threads()
+
+
+def set_threads(number: int) -> None:
+    """Let work in the calling thread be shared among so many threads, in torch too if it is imported."""
+    _chosen.number = number
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "set_num_threads"):
+        torch.set_num_threads(number)
+
+
+@cache
+def _default_threads() -> int:
+    """Return what OMP_NUM_THREADS says, or else the number of cores that this process may use."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if first.isdecimal() and int(first):
+        return int(first)
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    # Two threads of the same core share its units: more threads than cores make products slower.
+    return len({_siblings(number) for number in usable}) or 1
+
+
+def _siblings(number: int) -> str:
+    """Return the list of the processor's threads that are on the same core as this one."""
+    path = Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list")
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return str(number)
+
+
 def share_threads(library: ctypes.CDLL) -> None:
-    """Let a library of ours use torch's pool of threads; where there is none, it has threads of its own."""
+    """Let a library of ours use torch's pool of threads, or the system's; without OpenMP it has one thread."""
     openmp = find_openmp()
+    if openmp is None:
+        openmp = _load_openmp()
     if openmp is not None:
+        if openmp not in _in_use:
+            _in_use.append(openmp)
         names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
         library.relatum_use_threads(*(ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names))
 
 
-@cache
 def find_openmp() -> ctypes.CDLL | None:
-    """Find the OpenMP library that torch has loaded; None where its threads are of another kind."""
+    """Find the OpenMP library that torch has loaded; None where its threads are of another kind, or without torch."""
+    return _find_loaded() if "torch" in sys.modules else None
+
+
+@cache
+def _find_loaded() -> ctypes.CDLL | None:
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux
@@ -42,16 +100,28 @@ def find_openmp() -> ctypes.CDLL | None:
     return ctypes.CDLL(found[0]) if found else None
 
 
-def _dissolve_pool() -> None:
-    """End the threads of this thread's pool, where the library can do it."""
-    pause = getattr(find_openmp(), "omp_pause_resource_all", None)
-    if pause is not None:
-        pause(_PAUSE_HARD)
+@cache
+def _load_openmp() -> ctypes.CDLL | None:
+    """Load the system's OpenMP library; None if it has none."""
+    for name in _SYSTEMS:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def _dissolve_pools() -> None:
+    """End the threads of this thread's pools, where the libraries can do it."""
+    for openmp in (find_openmp(), *_in_use):
+        pause = getattr(openmp, "omp_pause_resource_all", None)
+        if pause is not None:
+            pause(_PAUSE_HARD)
 
 
 def _use_one_thread() -> None:
-    torch.set_num_threads(1)
+    set_threads(1)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(before=_dissolve_pool, after_in_child=_use_one_thread)
+    os.register_at_fork(before=_dissolve_pools, after_in_child=_use_one_thread)

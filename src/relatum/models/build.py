@@ -11,7 +11,7 @@ from relatum.config import Config
 from relatum.encoders.base import TextEncoder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError
-from relatum.kernels.md_gru import CellSpec, Predecessor
+from relatum.kernels.md_gru.spec import CellSpec
 from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
 from relatum.layers.characters import CharacterLSTM
 from relatum.layers.md_rnn import MDRNN
@@ -19,6 +19,7 @@ from relatum.layers.mixing import LayerMixing
 from relatum.layers.pairing import Pairing
 from relatum.layers.table_cnn import TableCNN
 from relatum.models.embedder import TextEmbedder, WordTable
+from relatum.models.form import cell_specs, count_rounds, first_layers
 from relatum.models.initialisation import initialise_as_authors, initialise_independent_tags
 from relatum.models.layer import TableSequenceLayer
 from relatum.models.model import Model
@@ -83,10 +84,8 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
         )
     mixing = LayerMixing(sizes.n_mixed) if sizes.n_mixed > 1 else None
     embedder = TextEmbedder(characters, words, sizes.context_width // sizes.n_mixed, width, dropout, mixing)
-    shared = config.model.share_layers
-    # A shared layer has the slot of the layer below from the start, and first reads a table of zeros there.
-    firsts = [False] if shared else [number == 0 for number in range(config.model.n_layers)]
-    layers = [_build_layer(config, sizes, first) for first in firsts]
+    pairs = zip(first_layers(config), cell_specs(config), strict=True)
+    layers = [_build_layer(config, sizes, first, spec) for first, spec in pairs]
     on_diagonal = config.model.entity_source == "diagonal"
     entities = nn.Linear(_table_width(config) if on_diagonal else width, sizes.n_entity_tags)
     relations = None
@@ -98,7 +97,7 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
         entities,
         relations,
         dropout,
-        n_rounds=config.model.n_layers if shared else 1,
+        n_rounds=count_rounds(config),
         table_reads_sequence=config.model.interaction in ("both", "sequence-to-table"),
         entities_on_diagonal=on_diagonal,
     )
@@ -110,13 +109,13 @@ def build_network(config: Config, sizes: Sizes) -> TableSequenceNetwork:
     return network
 
 
-def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLayer:
+def _build_layer(config: Config, sizes: Sizes, first: bool, spec: CellSpec) -> TableSequenceLayer:
     width = config.model.width
     pairing = table = sequence = None
     if config.table.kind != "none":
         n_maps = sizes.n_attention_maps if config.table.attention_maps else 0
         pairing = Pairing(width, _table_width(config), n_maps, config.table.pairing)
-        table = _build_table_encoder(config, first)
+        table = _build_table_encoder(config, first, spec)
     if config.sequence.kind != "none":
         heads = config.sequence.n_attention_heads
         guided = table is not None and config.model.interaction in ("both", "table-to-sequence")
@@ -126,15 +125,12 @@ def _build_layer(config: Config, sizes: Sizes, first: bool) -> TableSequenceLaye
     return TableSequenceLayer(pairing, table, sequence)
 
 
-def _build_table_encoder(config: Config, first: bool) -> MDRNN | TableCNN:
+def _build_table_encoder(config: Config, first: bool, spec: CellSpec) -> MDRNN | TableCNN:
     width = _table_width(config)
     table = config.table
     if table.kind == "cnn":
         return TableCNN(width, width, table.kernel_size, reads_below=not first)
-    candidates: tuple[Predecessor, ...] = ("up", "left") if first else ("below", "up", "left")
-    read = tuple(slot for slot in candidates if slot in table.predecessors)
-    slots = candidates if table.removed == "zeroed" else read
-    return MDRNN(width, width, table.directions, CellSpec(slots, read, table.reset))
+    return MDRNN(width, width, table.directions, spec)
 
 
 def _table_width(config: Config) -> int:

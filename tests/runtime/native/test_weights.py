@@ -16,11 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from relatum.errors import ConfigError, RelatumError
+from relatum.kernels.arrays import Array, address_of
 from relatum.kernels.backend import use_backend
 from relatum.kernels.compile import can_load, load
 from relatum.kernels.md_gru import CellSpec
 from relatum.kernels.network import cpu, pairing, whole
 from relatum.kernels.network.cpu import SOURCE, TABLE_DTYPES, Words, is_available
+from relatum.kernels.tensors import as_array, as_array_or_none, as_tensor
 from relatum.layers.attention import DotProductScores, SelfAttention, SequenceLayer, TableGuidedScores
 from relatum.layers.characters import CharacterBatch, CharacterLSTM
 from relatum.layers.md_rnn import MDRNN
@@ -72,15 +74,15 @@ def read_sequence(
 ) -> tuple[Tensor, Tensor]:
     """The next sequence and the attention, (batch, heads, words, words), by compiled code."""
     packed, words = _pack_sequence(layer), Words.of(mask.sum(1).tolist())
-    result = words.make(sequence.shape)
+    result = words.make(tuple(sequence.shape))
     attention = words.make((len(words.lengths), packed.n_heads, words.n_words, words.n_words))
-    job = packed.weights_job(TABLE_DTYPES.index(table.dtype), splits)
+    job = packed.weights_job(TABLE_DTYPES.index(str(table.dtype).removeprefix("torch.")), splits)
     job.sequence, job.table = sequence.data_ptr(), table.data_ptr()
-    job.result, job.attention = result.data_ptr(), attention.data_ptr()
+    job.result, job.attention = address_of(result), address_of(attention)
     job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
     job.n_threads = torch.get_num_threads()
     cpu.call("relatum_sequence", job)
-    return result, attention
+    return as_tensor(result), as_tensor(attention)
 
 
 def read_pairs(module: Pairing, sequence: Tensor, maps: Tensor, mask: Tensor) -> Tensor:
@@ -88,11 +90,11 @@ def read_pairs(module: Pairing, sequence: Tensor, maps: Tensor, mask: Tensor) ->
     packed, words = _pack_pairing(module), Words.of(mask.sum(1).tolist())
     table = words.make(words.shape(2, packed.table_width), packed.dtype)
     job = packed.weights_job()
-    job.sequence, job.maps, job.table = sequence.data_ptr(), maps.data_ptr(), table.data_ptr()
+    job.sequence, job.maps, job.table = sequence.data_ptr(), maps.data_ptr(), address_of(table)
     job.lengths, job.n_sentences, job.n_words = words.address, len(words.lengths), words.n_words
     job.n_threads = torch.get_num_threads()
     cpu.call("relatum_pairing", job)
-    return table
+    return as_tensor(table)
 
 
 def assert_as_exact(found: Tensor, plain: Tensor, exact: Tensor, where: Tensor) -> None:
@@ -195,7 +197,7 @@ def test_characters_are_read_as_exactly_as_in_plain_torch(width: int, lengths: l
     numbers = torch.randint(1, 20, (sum(lengths),))
     spelling = CharacterBatch.pack(numbers, torch.tensor(lengths), torch.arange(1, len(lengths) + 1).unsqueeze(0))
     with torch.no_grad():
-        found = pack_characters(module).read(numbers.numpy(), np.array(lengths)).unsqueeze(0)
+        found = as_tensor(pack_characters(module).read(numbers.numpy(), np.array(lengths))).unsqueeze(0)
         plain, exact = module(spelling), deepcopy(module).double()(spelling)
     assert_as_exact(found, plain, exact, torch.ones(1, len(lengths), dtype=torch.bool))
 
@@ -212,9 +214,9 @@ def test_character_that_there_is_not_is_refused(number: int) -> None:
 def test_characters_are_written_where_there_is_room() -> None:
     packed = pack_characters(CharacterLSTM(20, 6, 0).requires_grad_(False))
     spelt, lengths = np.array([3, 4, 5]), np.array([1, 2])
-    table = torch.zeros(5, 6)
+    table = np.zeros((5, 6), np.float32)
     packed.read(spelt, lengths, table, 2)
-    assert torch.equal(table[2:4], packed.read(spelt, lengths))
+    assert np.array_equal(table[2:4], packed.read(spelt, lengths))
     assert not table[[0, 1, 4]].any()
     with pytest.raises(ValueError, match="no room for 2 words at row 4"):
         packed.read(spelt, lengths, table, 4)
@@ -259,8 +261,9 @@ def assert_same(found: Outputs, wanted: Outputs, mask: Tensor, tolerance: float 
         close(one.attention.movedim(1, -1), two.attention.movedim(1, -1), cells(mask))
 
 
-def parts_of(network: TableSequenceNetwork, inputs: ModelInputs) -> list[Vectors]:
-    return network.embedder.join(inputs.character_vectors, inputs.words, inputs.vectors)
+def parts_of(network: TableSequenceNetwork, inputs: ModelInputs) -> list[tuple[Array, Array | None]]:
+    parts = network.embedder.join(inputs.character_vectors, inputs.words, inputs.vectors)
+    return [(as_array(values), as_array_or_none(rows)) for values, rows in parts]
 
 
 def read_compiled(network: TableSequenceNetwork, inputs: ModelInputs, keep: bool = True) -> Outputs:
@@ -269,8 +272,11 @@ def read_compiled(network: TableSequenceNetwork, inputs: ModelInputs, keep: bool
         packed, refusal = pack_network(network)
         assert packed is not None, refusal
         assert inputs.attention_maps is not None
-        scores = packed.read(parts_of(network, inputs), inputs.attention_maps, inputs.mask.sum(1).tolist(), keep)
-        return Outputs(scores.of_words, scores.of_cells, tuple(LayerState(*state) for state in scores.states))
+        maps = as_array(inputs.attention_maps)
+        scores = packed.read(parts_of(network, inputs), maps, inputs.mask.sum(1).tolist(), keep)
+        of_cells = None if scores.of_cells is None else as_tensor(scores.of_cells)
+        states = tuple(LayerState(*map(as_tensor, state)) for state in scores.states)
+        return Outputs(as_tensor(scores.of_words), of_cells, states)
 
 
 def both(network: TableSequenceNetwork, inputs: ModelInputs) -> tuple[Outputs, Outputs]:
@@ -358,12 +364,12 @@ def test_prepared_scores_keep_all_that_they_are_written_to() -> None:
         packed, _ = pack_network(network)
         assert packed is not None
         assert inputs.attention_maps is not None
-        prepared = packed.prepare(parts_of(network, inputs), inputs.attention_maps, [5, 2], keep=True)
-    written = weakref.WeakSet([prepared.scores.of_words, *prepared.scores.states[0]])
+        prepared = packed.prepare(parts_of(network, inputs), as_array(inputs.attention_maps), [5, 2], keep=True)
+    written = [weakref.ref(one) for one in (prepared.scores.of_words, *prepared.scores.states[0])]
     run = prepared.run
     del prepared
     gc.collect()
-    assert len(written) == 4
+    assert all(one() is not None for one in written)
     run()
 
 

@@ -15,21 +15,21 @@ from functools import cache
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from relatum.errors import RelatumError
+from relatum.kernels.arrays import Array, address_of, allocate, name_of
 from relatum.kernels.compile import CompileError, Source, can_load, load
-from relatum.kernels.linear import cpu as split
 from relatum.kernels.linear.structures import Dense, Norm
+from relatum.kernels.linear.tiles import pack_tiles
 from relatum.kernels.sources import ENCODER, READING
-from relatum.kernels.threads import share_threads
+from relatum.kernels.threads import count_threads, share_threads
 
 _log = logging.getLogger(__name__)
 
 SOURCE = ENCODER
 
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+_DTYPES = ("float32", "bfloat16", "float16")
 _ALIGNMENT = 64
 _MAX_ROWS = 128
 """About the number of pieces that go through all layers together: values between layers stay in the L2 cache."""
@@ -38,16 +38,16 @@ _MAX_ROWS = 128
 class NormWeights(NamedTuple):
     """The weights of a layer norm."""
 
-    weight: Tensor
-    bias: Tensor
+    weight: Array
+    bias: Array
     epsilon: float
 
 
 class DenseWeights(NamedTuple):
     """The weights of a linear layer: (outputs, inputs) and (outputs)."""
 
-    weight: Tensor
-    bias: Tensor
+    weight: Array
+    bias: Array
 
 
 class LayerWeights(NamedTuple):
@@ -65,9 +65,9 @@ class LayerWeights(NamedTuple):
 class EncoderWeights:
     """The weights of a BERT: float32, except the pieces, which may be in half precision."""
 
-    pieces: Tensor
+    pieces: Array
     """(vocabulary, width)"""
-    positions: Tensor
+    positions: Array
     """(positions, width), including the vector that is added to every piece."""
     norm: NormWeights
     layers: Sequence[LayerWeights]
@@ -90,10 +90,10 @@ class PoolingOptions:
 class PreparedFeatures(NamedTuple):
     """Features that are yet to be computed."""
 
-    vectors: Tensor
-    maps: Tensor | None
+    vectors: Array
+    maps: Array | None
     run: Callable[[], None]
-    """Computes the features; before, the tensors may hold anything."""
+    """Computes the features; before, the arrays may hold anything."""
 
 
 @cache
@@ -119,7 +119,7 @@ class PackedEncoder:
         _check(weights)
         self.splits = splits
         self._library = _library(source)
-        self._held: list[Tensor] = []  # what the structures point to
+        self._held: list[Array] = []  # what the structures point to
         self._width, self._n_layers = weights.pieces.shape[1], len(weights.layers)
         self._n_heads = weights.n_attention_heads
         self._n_pieces, self._n_positions = len(weights.pieces), len(weights.positions)
@@ -141,7 +141,7 @@ class PackedEncoder:
                 positions=self._hold(weights.positions),
                 norm=self._hold_norm(weights.norm),
                 layers=ctypes.addressof(self._layers),
-                dtype=_DTYPES.index(weights.pieces.dtype),
+                dtype=_DTYPES.index(name_of(weights.pieces.dtype)),
                 width=self._width,
                 inner_width=weights.layers[0].inner.weight.shape[0] if weights.layers else 0,
                 n_layers=self._n_layers,
@@ -155,7 +155,7 @@ class PackedEncoder:
 
     def read(
         self, pieces: Sequence[Sequence[int]], words: Sequence[Sequence[int]], pooling: PoolingOptions
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Array, Array | None]:
         """Return the vectors, (batch, words, width), and the maps, (batch, words, words, maps).
 
         Both are zero where a sentence is shorter than the longest. See `prepare`.
@@ -171,7 +171,7 @@ class PackedEncoder:
 
         Each sentence is given by its pieces, and by the positions at which its words begin in them, followed by the
         position behind the last word. Every word has a piece, and the words follow each other. The number of threads is
-        torch's; results do not depend on it.
+        `count_threads()`; results do not depend on it.
         """
         n_batch, n_words = len(pieces), [len(one) - 1 for one in words]
         longest, n_maps = max(n_words), self._n_layers * self._n_heads
@@ -179,15 +179,15 @@ class PackedEncoder:
         rows, begins = array("i", chain.from_iterable(pieces)), array("i", chain.from_iterable(words))
         starts, lengths = array("i", accumulate(map(len, pieces), initial=0)), array("i", n_words)
         n_mixed = 1 if pooling.n_kept else self._n_layers + 1
-        vectors = torch.empty(n_batch, longest, n_mixed * self._width)
-        maps = torch.empty(n_batch, longest, longest, n_maps) if pooling.want_maps else None
+        vectors = allocate((n_batch, longest, n_mixed * self._width))
+        maps = allocate((n_batch, longest, longest, n_maps)) if pooling.want_maps else None
         job = _Job.from_buffer_copy(self._template)
         job.rows, job.starts = rows.buffer_info()[0], starts.buffer_info()[0]
         job.words, job.n_words = begins.buffer_info()[0], lengths.buffer_info()[0]
-        job.vectors, job.maps = vectors.data_ptr(), None if maps is None else maps.data_ptr()
+        job.vectors, job.maps = address_of(vectors), None if maps is None else address_of(maps)
         job.n_sentences, job.most_words, job.n_kept = n_batch, longest, pooling.n_kept
         job.first_piece, job.mean_attention = pooling.first_piece, pooling.mean_attention
-        job.n_threads = torch.get_num_threads()
+        job.n_threads = count_threads()
 
         # All that the job points to lives as long as this, whatever becomes of the rest.
         def run(_held: object = (rows, begins, starts, lengths, vectors, maps)) -> None:
@@ -207,34 +207,33 @@ class PackedEncoder:
         if failure:
             raise MemoryError("the encoder found no memory for its buffers")
 
-    def _hold(self, values: Tensor) -> int:
-        self._held.append(values.detach().contiguous())
-        return self._held[-1].data_ptr()
+    def _hold(self, values: Array) -> int:
+        self._held.append(np.ascontiguousarray(values))
+        return address_of(self._held[-1])
 
     def _hold_norm(self, norm: NormWeights) -> Norm:
         return Norm(self._hold(norm.weight), self._hold(norm.bias), norm.epsilon)
 
-    def _make_room(self, layers: Sequence[DenseWeights]) -> Tensor:
+    def _make_room(self, layers: Sequence[DenseWeights]) -> Array:
         """Allocate memory for all products' weights, one after the other, in large pages if the system has them."""
-        sizes = [self._n_bytes(layer.weight) for layer in layers]
-        room = torch.empty(sum(sizes) + _ALIGNMENT, dtype=torch.uint8)
-        self._library.relatum_encoder_advise(room.data_ptr(), room.nbytes)
-        return room[-room.data_ptr() % _ALIGNMENT :]
+        room = allocate((sum(self._n_bytes(layer.weight) for layer in layers) + _ALIGNMENT,), np.uint8)
+        self._library.relatum_encoder_advise(address_of(room), room.nbytes)
+        return room
 
-    def _n_bytes(self, weight: Tensor) -> int:
+    def _n_bytes(self, weight: Array) -> int:
         width, depth = weight.shape
         n_bytes: int = self._library.relatum_encoder_packed_bytes(depth, width, self.splits)
         return -(-n_bytes // _ALIGNMENT) * _ALIGNMENT
 
     def _pack(self, layer: DenseWeights) -> Dense:
         width, depth = layer.weight.shape
-        packed, self._room = self._room.split((size := self._n_bytes(layer.weight), len(self._room) - size))
+        packed, self._room = np.split(self._room, [self._n_bytes(layer.weight)])
         if self.splits:
-            tiles = split.pack(layer.weight).tiles.view(torch.uint8)
+            tiles = pack_tiles(layer.weight).view(np.uint8)
             packed[: len(tiles)] = tiles
         else:
-            weight = layer.weight.detach().contiguous()
-            self._library.relatum_encoder_pack(weight.data_ptr(), depth, width, packed.data_ptr())
+            weight = np.ascontiguousarray(layer.weight)
+            self._library.relatum_encoder_pack(address_of(weight), depth, width, address_of(packed))
         return Dense(self._hold(packed), self._hold(layer.bias), depth, width)
 
 
@@ -242,8 +241,8 @@ def _check(weights: EncoderWeights) -> None:
     dense = [part for layer in weights.layers for part in layer if isinstance(part, DenseWeights)]
     norms = [weights.norm, *(part for layer in weights.layers for part in layer if isinstance(part, NormWeights))]
     wide = [weights.positions, *(one for part in dense for one in part), *(one for part in norms for one in part[:2])]
-    if weights.pieces.dtype not in _DTYPES or any(one.dtype != torch.float32 or not one.is_cpu for one in wide):
-        raise RelatumError("an encoder in compiled code has weights of float32 on the CPU; move and cast it first")
+    if name_of(weights.pieces.dtype) not in _DTYPES or any(one.dtype != np.float32 for one in wide):
+        raise RelatumError("an encoder in compiled code has weights of float32; cast it first")
     if weights.pieces.shape[1] % weights.n_attention_heads:
         raise RelatumError(
             f"a width of {weights.pieces.shape[1]} cannot be divided among {weights.n_attention_heads} attention heads"

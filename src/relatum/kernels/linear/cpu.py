@@ -9,23 +9,20 @@ from __future__ import annotations
 import ctypes
 import logging
 from functools import cache
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from typing import TYPE_CHECKING, NamedTuple
 
 from relatum.errors import RelatumError
 from relatum.kernels.compile import CompileError, Source, cpu_flags, load
+from relatum.kernels.linear.tiles import pack_tiles
 from relatum.kernels.sources import LINEAR
-from relatum.kernels.threads import share_threads
+from relatum.kernels.threads import count_threads, share_threads
+
+if TYPE_CHECKING:  # who only asks whether the code can run need not wait for torch
+    from torch import Tensor
 
 _log = logging.getLogger(__name__)
 
 SOURCE = LINEAR
-
-_TILE, _DEPTH = 16, 32
-"""The columns of a tile of weights, and the values of each column that it holds."""
 
 
 class Packed(NamedTuple):
@@ -50,26 +47,15 @@ def is_available(source: Source = SOURCE) -> bool:
 
 
 def pack(weight: Tensor) -> Packed:
-    """Put the weights of a layer, (outputs, inputs), in order: both parts, tile by tile.
+    """Put the weights of a layer, (outputs, inputs), in order, see `pack_tiles`."""
+    import torch
 
-    A tile is 16 pairs of inputs by 16 outputs, the two inputs of a pair side by side. For every two columns of tiles,
-    the high parts of both and the low parts of both follow each other, step by step.
-    """
     if weight.dtype != torch.float32 or weight.device.type != "cpu":
         raise RelatumError(
             f"weights in {weight.dtype} on {weight.device} cannot be packed; they must be float32 on the CPU"
         )
-    weight = weight.detach()
-    n_outputs, n_inputs = weight.shape
-    weight = pad(weight, (0, -n_inputs % _DEPTH, 0, -n_outputs % _TILE))
-    high = weight.bfloat16()
-    parts = torch.stack([high, (weight - high.float()).bfloat16()])
-    # (part, column of tiles, step, pair, output, one of the pair)
-    tiles = parts.view(2, -1, _TILE, weight.shape[1] // _DEPTH, _DEPTH // 2, 2).permute(0, 1, 3, 4, 2, 5)
-    n_paired = tiles.shape[1] // 2 * 2
-    paired = tiles[:, :n_paired].unflatten(1, (n_paired // 2, 2)).permute(1, 3, 0, 2, 4, 5, 6)
-    last = tiles[:, n_paired:].permute(1, 2, 0, 3, 4, 5)
-    return Packed(torch.cat([paired.flatten(), last.flatten()]), n_inputs, n_outputs)
+    tiles = torch.from_numpy(pack_tiles(weight.detach().numpy())).view(torch.bfloat16)
+    return Packed(tiles, weight.shape[1], weight.shape[0])
 
 
 def multiply(
@@ -77,8 +63,10 @@ def multiply(
 ) -> Tensor:
     """Multiply values, (…, inputs), with packed weights and add the bias, (outputs); with `gelu`, apply the exact GELU.
 
-    Values must be finite. The number of threads is torch's; results do not depend on it.
+    Values must be finite. The number of threads is `count_threads()`; results do not depend on it.
     """
+    import torch
+
     tiles, n_inputs, n_outputs = packed
     if values.shape[-1] != n_inputs or (bias is not None and len(bias) != n_outputs):
         sizes = f"{values.shape[-1]} inputs" + ("" if bias is None else f" and a bias of {len(bias)}")
@@ -98,7 +86,7 @@ def multiply(
         n_inputs,
         n_outputs,
         gelu,
-        torch.get_num_threads(),
+        count_threads(),
     )
     if failed:
         raise MemoryError("a product found no memory for its buffers")

@@ -1,4 +1,4 @@
-"""Structures that describe layers to compiled code; whoever makes them holds the tensors that they point to."""
+"""Structures that describe layers to compiled code; whoever makes them holds the arrays that they point to."""
 
 from __future__ import annotations
 

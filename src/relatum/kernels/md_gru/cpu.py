@@ -1,27 +1,30 @@
-"""The scan on a CPU: all diagonals of all sentences in one call of compiled code, see `native/scan.cpp`."""
+"""The scan on a CPU: all diagonals of all sentences in one call of compiled code, see `native/scan.cpp`.
+
+Its jobs are of numpy's arrays; `cpu_scanner` scans tensors of torch.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import logging
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from relatum.errors import RelatumError
+from relatum.kernels.arrays import Array, address_of, allocate, name_of
 from relatum.kernels.compile import CompileError, Source, can_load, load
-from relatum.kernels.md_gru.fused import Form
-from relatum.kernels.md_gru.spec import PREDECESSORS, Weights
+from relatum.kernels.md_gru.spec import PREDECESSORS, Form
 from relatum.kernels.sources import READING, SCAN, scan_of
-from relatum.kernels.threads import share_threads
+from relatum.kernels.threads import count_threads, share_threads
 
 _log = logging.getLogger(__name__)
 
 SOURCE = SCAN
 
-_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
 _MAX_ROWS = 64
 """The most cells that the diagonals of sentences have together when the sentences are scanned in step."""
 _CHUNK_ROWS = 48
@@ -34,7 +37,7 @@ def explain() -> tuple[bool, str]:
 
 
 @cache
-def find_failure(dtype: torch.dtype) -> str | None:
+def find_failure(dtype: str) -> str | None:
     """Return why the code for a dtype cannot be compiled or loaded after all; None if it can. Tries it once."""
     try:
         _library(SOURCE, _DTYPES.index(dtype))
@@ -61,118 +64,83 @@ class _Job(ctypes.Structure):
     )
 
 
+class ScanWeights(NamedTuple):
+    """The projections of the input and of the slots' states, as `spec.Weights` has them."""
+
+    input: Array
+    input_bias: Array
+    state: Array
+    state_bias: Array
+
+
 class CpuJob(NamedTuple):
-    """A job for the compiled code, and the tensors that must live until the job is done."""
+    """A job for the compiled code, and the arrays that must live until the job is done."""
 
     structure: ctypes.Structure
-    held: tuple[Tensor | None, ...]
+    held: tuple[Array | None, ...]
 
 
-class CpuScanner:
-    """The scan on a CPU, see `fused.Scanner`. The number of threads is torch's; results do not depend on it."""
-
-    def __init__(self, source: Source = SOURCE) -> None:
-        self._source = source
-
-    def forward(
-        self,
-        projected: Tensor,
-        below: Tensor | None,
-        recurrent: Tensor,
-        tables: Tensor,
-        n_words: int,  # noqa: ARG002
-        form: Form,
-        keep: bool,
-    ) -> tuple[Tensor, Tensor]:
-        width = recurrent.shape[2] // form.spec.n_parts
-        states = _made(projected, (*projected.shape[:2], width), tables)
-        tensors = {"projected": projected, "below": below, "states": states}
-        self._run("forward", _aligned(recurrent), tensors, tables, form, keep=keep)
-        return states, projected if keep else projected.new_empty(0, *projected.shape[1:])
-
-    def backward(
-        self,
-        grad: Tensor,
-        gates: Tensor,
-        states: Tensor,
-        below: Tensor | None,
-        recurrent: Tensor,
-        tables: Tensor,
-        n_words: int,  # noqa: ARG002
-        form: Form,
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        projected = _made(gates, gates.shape, tables)
-        grad_below = None if below is None else _made(gates, below.shape, tables)
-        neighbours = _made(gates, (*states.shape[:2], recurrent.shape[1]), tables)
-        tensors = {"grad": grad, "gates": gates, "states": states, "below": below}
-        tensors |= {"projected": projected, "grad_below": grad_below, "neighbours": neighbours}
-        self._run("backward", _aligned(recurrent), tensors, tables, form)
-        return projected, grad_below, neighbours
-
-    def layer(self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form) -> Tensor:
-        """Return the states, (C, D, H), from the inputs, (C, X), without gradients; never writes projections out."""
-        states = _made(inputs, (inputs.shape[0], len(form.directions), form.spec.width(weights)), tables)
-        self._do("layer", self.layer_job(inputs, below, weights, tables, form, states))
-        return states
-
-    def layer_job(
-        self, inputs: Tensor, below: Tensor | None, weights: Weights, tables: Tensor, form: Form, states: Tensor
-    ) -> CpuJob:
-        """Return the job of `layer`, with `states` as the room for its results, zero outside the tables."""
-        spec, width = form.spec, form.spec.width(weights)
-        state_weight, input_weight = _aligned(weights.state), _aligned(weights.input)
-        starts = {slot: state_weight[:, place * width :] for place, slot in enumerate(spec.slots)}
-        tensors = {"inputs": inputs, "below": below, "states": states}
-        tensors |= {"input_bias": weights.input_bias, "state_bias": weights.state_bias}
-        job = _make_job(
-            starts[spec.recurrent[0]],
-            tensors,
-            tables,
-            form,
-            below_weight=starts["below"].data_ptr() if below is not None else None,
-            input_weight=input_weight.data_ptr(),
-            input_direction=input_weight.stride(0),
-            input_row=input_weight.stride(1),
-            input_width=inputs.shape[1],
-        )
-        return CpuJob(job.structure, (*job.held, input_weight))
-
-    def function(self, way: str, dtype: torch.dtype) -> Any:
-        """Return the compiled function for a way: "forward", "backward" or "layer"."""
-        return getattr(_library(self._source, _DTYPES.index(dtype)), f"relatum_md_gru_{way}")
-
-    def _run(
-        self,
-        way: str,
-        recurrent: Tensor,
-        tensors: dict[str, Tensor | None],
-        tables: Tensor,
-        form: Form,
-        **rest: int | None,
-    ) -> None:
-        self._do(way, _make_job(recurrent, tensors, tables, form, **rest))
-
-    def _do(self, way: str, job: CpuJob) -> None:
-        if self.function(way, _DTYPES[job.structure.dtype])(ctypes.byref(job.structure)) != 0:
-            raise MemoryError("the CPU scan found no memory for its buffers")
+def find_function(way: str, dtype: str, source: Source = SOURCE) -> Any:
+    """Return the compiled function for a way: "forward", "backward" or "layer"."""
+    return getattr(_library(source, _DTYPES.index(dtype)), f"relatum_md_gru_{way}")
 
 
-def _make_job(
-    recurrent: Tensor, tensors: dict[str, Tensor | None], tables: Tensor, form: Form, **rest: int | None
+def run_job(way: str, job: CpuJob, source: Source = SOURCE) -> None:
+    """Run a job; the number of threads is `count_threads()`, and results do not depend on it."""
+    if find_function(way, _DTYPES[job.structure.dtype], source)(ctypes.byref(job.structure)) != 0:
+        raise MemoryError("the CPU scan found no memory for its buffers")
+
+
+def make_weights_job(weights: ScanWeights, form: Form) -> CpuJob:
+    """Return the job of a layer without tables, inputs and room for results, which whoever runs it puts in."""
+    n_directions, width = len(form.directions), weights.input.shape[2] // form.spec.n_parts
+    dtype = weights.input.dtype
+    states = allocate((1, n_directions, width), dtype)
+    inputs, tables = allocate((1, weights.input.shape[1]), dtype), np.zeros((1, 3), np.int32)
+    below = states if "below" in form.spec.read else None
+    return make_layer_job(inputs, below, weights, tables, form, states)
+
+
+def make_layer_job(
+    inputs: Array, below: Array | None, weights: ScanWeights, tables: Array, form: Form, states: Array
 ) -> CpuJob:
-    if recurrent.dtype not in _DTYPES:
-        raise RelatumError(f"the CPU scan does not compute in {recurrent.dtype}; choose from {_DTYPES}")
+    """Return the job of `Scanner.layer`, with `states` as the room for its results, zero outside the tables."""
+    spec, width = form.spec, weights.input.shape[2] // form.spec.n_parts
+    state_weight, input_weight = align_columns(weights.state), align_columns(weights.input)
+    starts = {slot: state_weight[:, place * width :] for place, slot in enumerate(spec.slots)}
+    arrays = {"inputs": inputs, "below": below, "states": states}
+    arrays |= {"input_bias": weights.input_bias, "state_bias": weights.state_bias}
+    job = make_job(
+        starts[spec.recurrent[0]],
+        arrays,
+        tables,
+        form,
+        below_weight=address_of(starts["below"]) if below is not None else None,
+        input_weight=address_of(input_weight),
+        input_direction=input_weight.strides[0] // input_weight.itemsize,
+        input_row=input_weight.strides[1] // input_weight.itemsize,
+        input_width=inputs.shape[1],
+    )
+    return CpuJob(job.structure, (*job.held, input_weight))
+
+
+def make_job(
+    recurrent: Array, arrays: Mapping[str, Array | None], tables: Array, form: Form, **rest: int | None
+) -> CpuJob:
+    """Return a job with the values of these fields."""
+    if name_of(recurrent.dtype) not in _DTYPES:
+        raise RelatumError(f"the CPU scan does not compute in {recurrent.dtype}; choose from {', '.join(_DTYPES)}")
     # What is made contiguous here lives as long as the job.
-    held = {name: None if one is None else one.contiguous() for name, one in tensors.items()}
-    tables = tables.to(torch.int32).contiguous()
+    held = {name: None if one is None else np.ascontiguousarray(one) for name, one in arrays.items()}
+    tables = np.ascontiguousarray(tables, np.int32)
     spec = form.spec
     job = _Job(
-        **{name: None if one is None else one.data_ptr() for name, one in held.items()},
+        **{name: None if one is None else address_of(one) for name, one in held.items()},
         **rest,
-        recurrent=recurrent.data_ptr(),
-        recurrent_direction=recurrent.stride(0),
-        recurrent_row=recurrent.stride(1),
-        tables=tables.data_ptr(),
+        recurrent=address_of(recurrent),
+        recurrent_direction=recurrent.strides[0] // recurrent.itemsize,
+        recurrent_row=recurrent.strides[1] // recurrent.itemsize,
+        tables=address_of(tables),
         n_sentences=tables.shape[0],
         n_directions=len(form.directions),
         width=recurrent.shape[2] // spec.n_parts,
@@ -182,8 +150,8 @@ def _make_job(
         reads_up="up" in spec.read,
         reads_left="left" in spec.read,
         corners=tuple((one[0] == "s") + 2 * (one[1] == "e") for one in form.directions),
-        dtype=_DTYPES.index(recurrent.dtype),
-        n_threads=torch.get_num_threads(),
+        dtype=_DTYPES.index(name_of(recurrent.dtype)),
+        n_threads=count_threads(),
         max_rows=_MAX_ROWS,
         chunk_rows=_CHUNK_ROWS,
     )
@@ -197,12 +165,6 @@ def _library(source: Source, dtype: int) -> ctypes.CDLL:
     return library
 
 
-def _aligned(weight: Tensor) -> Tensor:
+def align_columns(weight: Array) -> Array:
     """Return weights as the scan reads them: columns side by side."""
-    return weight if weight.stride(2) == 1 else weight.contiguous()
-
-
-def _made(like: Tensor, shape: tuple[int, ...], tables: Tensor) -> Tensor:
-    """Allocate a tensor for the scan to fill: zero outside the tables, if any cell is outside."""
-    n_real = int((tables[:, 2].long() ** 2).sum())
-    return like.new_empty(shape) if n_real == shape[0] else like.new_zeros(shape)
+    return weight if weight.strides[2] == weight.itemsize else np.ascontiguousarray(weight)

@@ -11,33 +11,12 @@ anti-diagonals by itself, and touches no cell outside the sentences.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
-from relatum.kernels.md_gru.spec import CellSpec, Direction, Predecessor, Weights
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The form of a cell, and the corners where the networks start."""
-
-    spec: CellSpec
-    directions: tuple[Direction, ...]
-
-    def to_text(self) -> str:
-        """Write the form as text, since the arguments of an operator are tensors, numbers and text."""
-        return "/".join("+".join(part) for part in (self.spec.slots, self.spec.read, self.directions))
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def from_text(text: str) -> Form:
-        slots, read, directions = (tuple(part.split("+")) if part else () for part in text.split("/"))
-        spec = CellSpec(cast("tuple[Predecessor, ...]", slots), cast("tuple[Predecessor, ...]", read))
-        return Form(spec, cast("tuple[Direction, ...]", directions))
+from relatum.kernels.md_gru.spec import CellSpec, Direction, Form, Predecessor, Weights
 
 
 class Scanner(Protocol):

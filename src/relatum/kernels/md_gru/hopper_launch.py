@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from relatum.kernels.md_gru import gpu
-from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.gpu import padded_width
-from relatum.kernels.md_gru.spec import CellSpec
+from relatum.kernels.md_gru.spec import CellSpec, Form
 
 _ROWS = 64
 """Rows of tables that a program treats at once: as many as the tensor cores take."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from relatum.kernels.backend import select
-from relatum.kernels.md_gru.cpu import CpuScanner
+from relatum.kernels.md_gru.cpu_scanner import CpuScanner
 from relatum.kernels.md_gru.fused import fused, register
 from relatum.kernels.md_gru.reference import md_gru_reference
 from relatum.kernels.md_gru.scan import scan

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Direction = Literal["nw", "ne", "sw", "se"]
 """The corner of the table where a network starts: nw is row⁺col⁺ in the paper, se row⁻col⁻."""
@@ -79,3 +81,22 @@ class Weights:
     def __iter__(self) -> Iterator[Tensor]:
         """Iterate over the tensors, in the order of the fields above."""
         return iter((self.input, self.input_bias, self.state, self.state_bias))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a cell, and the corners where the networks start."""
+
+    spec: CellSpec
+    directions: tuple[Direction, ...]
+
+    def to_text(self) -> str:
+        """Write the form as text, since the arguments of an operator are tensors, numbers and text."""
+        return "/".join("+".join(part) for part in (self.spec.slots, self.spec.read, self.directions))
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def from_text(text: str) -> Form:
+        slots, read, directions = (tuple(part.split("+")) if part else () for part in text.split("/"))
+        spec = CellSpec(cast("tuple[Predecessor, ...]", slots), cast("tuple[Predecessor, ...]", read))
+        return Form(spec, cast("tuple[Direction, ...]", directions))

@@ -21,9 +21,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relatum.kernels.md_gru import hopper_launch as hopper
-from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.gpu import padded_width
-from relatum.kernels.md_gru.spec import CellSpec, Direction, Weights
+from relatum.kernels.md_gru.spec import CellSpec, Direction, Form, Weights
 from relatum.kernels.md_gru.triton_launch import VALUES, fits, scan_back, scan_forward
 
 _ALIGNED = 8

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from relatum.kernels.md_gru import gpu
 from relatum.kernels.md_gru import hopper_launch as hopper
-from relatum.kernels.md_gru.fused import Form
 from relatum.kernels.md_gru.gpu import padded_width
-from relatum.kernels.md_gru.spec import CellSpec
+from relatum.kernels.md_gru.spec import CellSpec, Form
 
 VALUES = 8
 """Values of a unit in a cell: r, z, three λ, v, u, and nothing."""

@@ -11,17 +11,15 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import DTypeLike, NDArray
 
 from relatum.errors import RelatumError
+from relatum.kernels.arrays import Array, address_of, allocate, to_float32
 from relatum.kernels.compile import CompileError, Source, can_load, load
-from relatum.kernels.linear.cpu import pack
 from relatum.kernels.linear.structures import Dense, Norm
+from relatum.kernels.linear.tiles import pack_tiles
 from relatum.kernels.sources import NETWORK, READING
 from relatum.kernels.threads import share_threads
 
@@ -29,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 SOURCE = NETWORK
 
-TABLE_DTYPES = (torch.float32, torch.bfloat16)
-"""The dtypes of tables; compiled code knows a dtype by its index here."""
+TABLE_DTYPES = ("float32", "bfloat16")
+"""The types of the numbers in tables; compiled code knows a type by its index here."""
 
 
 @cache
@@ -70,32 +68,32 @@ def call(function: str, job: ctypes.Structure) -> None:
 
 
 class Holder:
-    """An owner of the tensors that structures point to, which keeps them alive."""
+    """An owner of the arrays that structures point to, which keeps them alive."""
 
     def __init__(self) -> None:
-        self._held: list[Tensor] = []
+        self._held: list[Array] = []
 
-    def hold(self, values: Tensor) -> int:
+    def hold(self, values: Array) -> int:
         """Return the address of values, and keep the values alive as long as this object."""
-        self._held.append(values.detach().contiguous())
-        return self._held[-1].data_ptr()
+        self._held.append(np.ascontiguousarray(values))
+        return address_of(self._held[-1])
 
-    def pack(self, weight: Tensor) -> int:
+    def pack(self, weight: Array) -> int:
         """Pack weights, (outputs, inputs), in float32 and in the order in which they are read; return their address."""
-        weight = weight.detach().float().contiguous()
-        packed = torch.empty(library().relatum_dense_packed_bytes(*weight.shape[::-1]), dtype=torch.uint8)
-        library().relatum_dense_pack(weight.data_ptr(), weight.shape[1], weight.shape[0], packed.data_ptr())
+        weight = np.ascontiguousarray(to_float32(weight))
+        packed = allocate((library().relatum_dense_packed_bytes(*weight.shape[::-1]),), np.uint8)
+        library().relatum_dense_pack(address_of(weight), weight.shape[1], weight.shape[0], address_of(packed))
         return self.hold(packed)
 
-    def dense(self, weight: Tensor, bias: Tensor) -> Dense:
-        return Dense(self.pack(weight), self.hold(bias.float()), weight.shape[1], weight.shape[0])
+    def dense(self, weight: Array, bias: Array) -> Dense:
+        return Dense(self.pack(weight), self.hold(to_float32(bias)), weight.shape[1], weight.shape[0])
 
-    def split_dense(self, weight: Tensor, bias: Tensor) -> Dense:
+    def split_dense(self, weight: Array, bias: Array) -> Dense:
         """Return a layer whose products are each made of several products in bfloat16, see `kernels/linear`."""
-        tiles = self.hold(pack(weight.detach().float()).tiles)
-        return Dense(tiles, self.hold(bias.float()), weight.shape[1], weight.shape[0])
+        tiles = self.hold(pack_tiles(to_float32(weight)))
+        return Dense(tiles, self.hold(to_float32(bias)), weight.shape[1], weight.shape[0])
 
-    def norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> Norm:
+    def norm(self, weight: Array, bias: Array, epsilon: float) -> Norm:
         return Norm(self.hold(weight), self.hold(bias), epsilon)
 
 
@@ -119,15 +117,12 @@ class Words:
         return cls(lengths, longest, min(n_words) < longest, address_of(lengths))
 
     def shape(self, n_axes: int, width: int) -> tuple[int, ...]:
-        """Return the shape of a tensor with a vector for each word, or with two axes for each cell."""
+        """Return the shape of an array with a vector for each word, or with two axes for each cell."""
         return (len(self.lengths), *[self.n_words] * n_axes, width)
 
-    def make(self, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
-        """Allocate a tensor that is zero where there is no word."""
-        return torch.zeros(shape, dtype=dtype) if self.is_ragged else torch.empty(shape, dtype=dtype)
-
-
-def address_of(values: NDArray[Any]) -> int:
-    """Return the address of an array's values; the array's own way to tell it takes several times as long."""
-    address: int = values.__array_interface__["data"][0]
-    return address
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Array:
+        """Allocate an array that is zero where there is no word."""
+        made = allocate(shape, dtype)
+        if self.is_ragged:
+            made.fill(0)
+        return made

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from relatum.kernels.arrays import Array, address_of, allocate, name_of, to_float32
 from relatum.kernels.linear.structures import Dense
 from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, library
 
@@ -14,18 +14,18 @@ from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, library
 class PackedPairing(Holder):
     """The packed weights of both steps: (table width, 2 · width) and (table width, table width + maps)."""
 
-    def __init__(self, first: Tensor, first_bias: Tensor, second: Tensor, second_bias: Tensor) -> None:
+    def __init__(self, first: Array, first_bias: Array, second: Array, second_bias: Array) -> None:
         super().__init__()
         self.table_width, self.width = first.shape[0], first.shape[1] // 2
         self.n_maps, self.dtype = second.shape[1] - self.table_width, second.dtype
-        kind = TABLE_DTYPES.index(second.dtype)
-        both = torch.cat(first.detach().split(self.width, 1))  # rows, then columns, which have no bias
-        self._first = self.dense(both, torch.cat((first_bias, torch.zeros_like(first_bias))))
+        self._kind = TABLE_DTYPES.index(name_of(second.dtype))
+        both = np.concatenate([first[:, : self.width], first[:, self.width :]])  # rows, then columns, without a bias
+        self._first = self.dense(both, np.concatenate([first_bias, np.zeros_like(first_bias)]))
         depth = second.shape[1]
-        second = second.detach().contiguous()
-        packed = torch.empty(library().relatum_pairing_packed_bytes(depth, self.table_width, kind), dtype=torch.uint8)
-        library().relatum_pairing_pack(second.data_ptr(), depth, self.table_width, kind, packed.data_ptr())
-        self._second, self._second_bias = self.hold(packed), self.hold(second_bias.float())
+        second = np.ascontiguousarray(second)
+        packed = allocate((library().relatum_pairing_packed_bytes(depth, self.table_width, self._kind),), np.uint8)
+        library().relatum_pairing_pack(address_of(second), depth, self.table_width, self._kind, address_of(packed))
+        self._second, self._second_bias = self.hold(packed), self.hold(to_float32(second_bias))
 
     def weights_job(self) -> PairingJob:
         """Return a job for `relatum_pairing` with the weights, but without what depends on the batch."""
@@ -33,7 +33,7 @@ class PackedPairing(Holder):
             first=self._first,
             second=self._second,
             second_bias=self._second_bias,
-            dtype=TABLE_DTYPES.index(self.dtype),
+            dtype=self._kind,
             width=self.width,
             table_width=self.table_width,
             n_maps=self.n_maps,

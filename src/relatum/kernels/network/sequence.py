@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from torch import Tensor
-
+from relatum.kernels.arrays import Array
 from relatum.kernels.linear.structures import Dense, Norm
 from relatum.kernels.network.cpu import Holder
 
@@ -18,14 +17,14 @@ MOST_HEADS = 64
 class SequenceWeights:
     """The weights of a layer; linear layers and norms are pairs of weight and bias."""
 
-    guide: Tensor
+    guide: Array
     """(attention heads, table width)"""
-    value: tuple[Tensor, Tensor]
-    output: tuple[Tensor, Tensor]
-    inner: tuple[Tensor, Tensor]
-    outer: tuple[Tensor, Tensor]
-    attention_norm: tuple[Tensor, Tensor]
-    norm: tuple[Tensor, Tensor]
+    value: tuple[Array, Array]
+    output: tuple[Array, Array]
+    inner: tuple[Array, Array]
+    outer: tuple[Array, Array]
+    attention_norm: tuple[Array, Array]
+    norm: tuple[Array, Array]
 
 
 class PackedSequenceLayer(Holder):

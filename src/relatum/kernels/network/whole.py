@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from relatum.kernels.arrays import Array, address_of, allocate, name_of
 from relatum.kernels.linear.structures import Dense
-from relatum.kernels.md_gru.cpu import CpuJob, CpuScanner
-from relatum.kernels.md_gru.fused import Form
-from relatum.kernels.md_gru.spec import Weights
+from relatum.kernels.md_gru.cpu import ScanWeights, find_function, make_weights_job
+from relatum.kernels.md_gru.spec import Form
 from relatum.kernels.network.cpu import TABLE_DTYPES, Holder, Words, call, library
 from relatum.kernels.network.pairing import PackedPairing
 from relatum.kernels.network.sequence import PackedSequenceLayer
+from relatum.kernels.threads import count_threads
 
-Part = tuple[Tensor, Tensor | None]
+Part = tuple[Array, Array | None]
 """Vectors of words: (batch, words, width), or (rows, width) and the row of each word, (batch, words)."""
 _MOST_PARTS = 3
 _ALIGNMENT = 64
@@ -31,16 +31,16 @@ _ALIGNMENT = 64
 class LayerResult(NamedTuple):
     """The output of a layer; zero where there is no word."""
 
-    sequence: Tensor
-    table: Tensor
-    attention: Tensor
+    sequence: Array
+    table: Array
+    attention: Array
 
 
 class NetworkScores(NamedTuple):
     """The output of the network; zero where there is no word."""
 
-    of_words: Tensor
-    of_cells: Tensor | None
+    of_words: Array
+    of_cells: Array | None
     states: list[LayerResult]
 
 
@@ -49,7 +49,7 @@ class PreparedScores(NamedTuple):
 
     scores: NetworkScores
     run: Callable[[], None]
-    """Computes the scores; before, the tensors may hold anything."""
+    """Computes the scores; before, the arrays may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class PackedLayer:
     """The parts of a table-sequence layer."""
 
     pairing: PackedPairing
-    scan: Weights
+    scan: ScanWeights
     form: Form
     sequence: PackedSequenceLayer
 
@@ -66,9 +66,9 @@ class PackedLayer:
 class OuterLayers:
     """The linear layers before and after the table-sequence layers; weight and bias of each."""
 
-    projection: tuple[Tensor, Tensor]
-    entity_scorer: tuple[Tensor, Tensor]
-    relation_scorer: tuple[Tensor, Tensor] | None
+    projection: tuple[Array, Array]
+    entity_scorer: tuple[Array, Array]
+    relation_scorer: tuple[Array, Array] | None
     on_diagonal: bool
     """True if entities are scored on the diagonal of the table, not in the sequence."""
 
@@ -88,11 +88,16 @@ class PackedNetwork(Holder):
         self._n_steps = len(layers) * n_rounds
         self._n_entity_tags = len(outer.entity_scorer[0])
         self._n_relation_tags = 0 if outer.relation_scorer is None else len(outer.relation_scorer[0])
-        kind = TABLE_DTYPES.index(self._dtype)
+        dtype = name_of(self._dtype)
+        kind = TABLE_DTYPES.index(dtype)
         # Where tables are rounded to bfloat16, what splitting adds to the sequence is nothing beside it.
-        splits = self._dtype == torch.bfloat16 and bool(library().relatum_network_splits())
+        splits = dtype == "bfloat16" and bool(library().relatum_network_splits())
         self._jobs = [
-            (layer.pairing.weights_job(), _scan_job(layer), layer.sequence.weights_job(kind, splits))
+            (
+                layer.pairing.weights_job(),
+                make_weights_job(layer.scan, layer.form),
+                layer.sequence.weights_job(kind, splits),
+            )
             for layer in layers
         ]
         self._packed_layers = layers  # they hold what the jobs point to
@@ -108,7 +113,7 @@ class PackedNetwork(Holder):
                 entity_scorer=self.dense(*outer.entity_scorer),
                 relation_scorer=Dense() if outer.relation_scorer is None else self.dense(*outer.relation_scorer),
                 layers=ctypes.addressof(self._layers),
-                scan=ctypes.cast(_SCANNER.function("layer", self._dtype), ctypes.c_void_p),
+                scan=ctypes.cast(find_function("layer", dtype), ctypes.c_void_p),
                 n_layers=len(layers),
                 n_rounds=n_rounds,
                 reads_sequence=reads_sequence,
@@ -116,15 +121,13 @@ class PackedNetwork(Holder):
             )
         )
 
-    def read(self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False) -> NetworkScores:
+    def read(self, parts: Sequence[Part], maps: Array, lengths: Sequence[int], keep: bool = False) -> NetworkScores:
         """Return the scores of tags; see `prepare`."""
         prepared = self.prepare(parts, maps, lengths, keep)
         prepared.run()
         return prepared.scores
 
-    def prepare(
-        self, parts: Sequence[Part], maps: Tensor, lengths: Sequence[int], keep: bool = False
-    ) -> PreparedScores:
+    def prepare(self, parts: Sequence[Part], maps: Array, lengths: Sequence[int], keep: bool = False) -> PreparedScores:
         """Prepare the scoring of words, from their vectors side by side and the maps between words; allocate results.
 
         `lengths` are the numbers of words of the sentences. With `keep` the results include the output of each layer in
@@ -132,7 +135,7 @@ class PackedNetwork(Holder):
         computed.
         """
         words = Words.of(lengths)
-        maps, parts = maps.contiguous(), [(values.contiguous(), rows) for values, rows in parts]
+        maps, parts = np.ascontiguousarray(maps), [(np.ascontiguousarray(values), rows) for values, rows in parts]
         n_kept = self._n_steps if keep else min(2, self._n_steps)
         of_sequence, of_table = words.shape(1, self._width), words.shape(2, self._table_width)
         of_words = words.make(words.shape(1, self._n_entity_tags))
@@ -141,13 +144,14 @@ class PackedNetwork(Holder):
         for place, (values, rows) in enumerate(parts):
             width = values.shape[-1]
             job.parts[place] = _Part(
-                values.data_ptr(), None if rows is None else rows.data_ptr(), values.numel() // width, width
+                address_of(values), None if rows is None else address_of(rows), values.size // width, width
             )
-        job.maps, job.lengths = maps.data_ptr(), words.address
-        job.n_sentences, job.n_words, job.n_threads = len(words.lengths), words.n_words, torch.get_num_threads()
-        job.entity_logits, job.relation_logits = of_words.data_ptr(), None if of_cells is None else of_cells.data_ptr()
+        job.maps, job.lengths = address_of(maps), words.address
+        job.n_sentences, job.n_words, job.n_threads = len(words.lengths), words.n_words, count_threads()
+        job.entity_logits = address_of(of_words)
+        job.relation_logits = None if of_cells is None else address_of(of_cells)
         job.n_kept = n_kept
-        states: tuple[Tensor, ...] = ()
+        states: tuple[Array, ...] = ()
         sizes = {"initial": 4 * prod(of_sequence), "pairs": self._dtype.itemsize * prod(of_table)}
         if keep:
             of_attention = len(words.lengths), self._n_heads, words.n_words, words.n_words
@@ -156,7 +160,7 @@ class PackedNetwork(Holder):
                 words.make((n_kept, *of_table), self._dtype),
                 words.make((n_kept, *of_attention)),
             )
-            job.sequences, job.tables, job.attention = (one.data_ptr() for one in states)
+            job.sequences, job.tables, job.attention = map(address_of, states)
         else:
             sizes |= {"sequences": n_kept * sizes["initial"], "tables": n_kept * sizes["pairs"]}
         room = _give_room(job, sizes)
@@ -169,26 +173,14 @@ class PackedNetwork(Holder):
         return PreparedScores(scores, run)
 
 
-_SCANNER = CpuScanner()
-
-
-def _give_room(job: ctypes.Structure, sizes: Mapping[str, int]) -> Tensor:
+def _give_room(job: ctypes.Structure, sizes: Mapping[str, int]) -> Array:
     """Allocate memory for fields of a job, given the bytes of each; it must live until the job is done."""
-    room = torch.empty(sum(sizes.values()) + len(sizes) * _ALIGNMENT, dtype=torch.uint8)
-    start = room.data_ptr()
+    room = allocate((sum(sizes.values()) + len(sizes) * _ALIGNMENT,), np.uint8)
+    start = address_of(room)
     for name, size in sizes.items():
         setattr(job, name, start)
         start += -(-size // _ALIGNMENT) * _ALIGNMENT
     return room
-
-
-def _scan_job(layer: PackedLayer) -> CpuJob:
-    """Return the job of a layer's MD-GRU, but without the tables."""
-    weights = Weights(*(part.detach() for part in layer.scan))
-    below = weights.input.new_empty(1, len(layer.form.directions), layer.form.spec.width(weights))
-    inputs, tables = below.new_empty(1, weights.input.shape[1]), torch.zeros(1, 3, dtype=torch.int32)
-    reads_below = "below" in layer.form.spec.read
-    return _SCANNER.layer_job(inputs, below if reads_below else None, weights, tables, layer.form, below)
 
 
 class _Layer(ctypes.Structure):

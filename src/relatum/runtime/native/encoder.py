@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
 
 import torch
 
@@ -16,6 +15,7 @@ from relatum.kernels.backend import allows_compiled
 from relatum.kernels.encoder.cpu import PackedEncoder, PoolingOptions, PreparedFeatures, is_available
 from relatum.models.model import Model
 from relatum.runtime.native.frozen_linear import PackedLinear, SplitLinear, can_pack, can_split, replace_linear
+from relatum.runtime.native.pooling import locate_words, pooling_options
 from relatum.runtime.native.weights import pack_bert
 from relatum.runtime.packing import Packing
 from relatum.runtime.precision import has_half_precision
@@ -39,7 +39,7 @@ class NativeEncoder(HuggingFaceEncoder):
         if prepared is None:
             return super().encode(batch, learning)
         prepared.run()
-        return EncoderOutput(prepared.vectors, prepared.maps)
+        return _output_of(prepared)
 
     def prepare(self, batch: EncoderInput) -> PreparedFeatures | None:
         """Prepare the features of a batch for one call of compiled code; None if compiled code cannot run."""
@@ -48,11 +48,7 @@ class NativeEncoder(HuggingFaceEncoder):
         # A frozen encoder changes as a whole or not at all, so one of its norms stands for all weights: to look at a
         # hundred weights before every sentence would take longer than all else here.
         packed = self._packing.find(self._bert.norm, lambda: PackedEncoder(pack_bert(self._bert), self._splits))
-        pieces, starts = [], []
-        for sentence in self.cut(batch):
-            pieces.append(sentence.pieces)
-            starts.append(list(accumulate(map(len, sentence.words), initial=len(sentence.prefix))))
-        return packed.prepare(pieces, starts, self._pooling)
+        return packed.prepare(*locate_words(self.cut(batch)), self._pooling)
 
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         del replace  # it is fast already
@@ -64,13 +60,7 @@ class NativeEncoder(HuggingFaceEncoder):
 
     @cached_property
     def _pooling(self) -> PoolingOptions:
-        config = self.config
-        return PoolingOptions(
-            n_kept=0 if config.mixing == "learned" else config.n_layers,
-            first_piece=config.pooling == "first",
-            mean_attention=config.attention_pooling == "mean",
-            want_maps=self.want_maps,
-        )
+        return pooling_options(self.config, self.want_maps)
 
 
 def prepare_features(
@@ -87,8 +77,13 @@ def prepare_features(
     if isinstance(encoder, NativeEncoder) and model.network.embedder.mixing is None:
         prepared = encoder.prepare(batch)
         if prepared is not None:
-            return EncoderOutput(prepared.vectors, prepared.maps), prepared.run
+            return _output_of(prepared), prepared.run
     return encoder.encode(batch), _do_nothing
+
+
+def _output_of(prepared: PreparedFeatures) -> EncoderOutput:
+    maps = prepared.maps
+    return EncoderOutput(torch.from_numpy(prepared.vectors), None if maps is None else torch.from_numpy(maps))
 
 
 def _do_nothing() -> None:

@@ -14,6 +14,7 @@ from relatum.kernels.compile import can_load
 from relatum.kernels.network.characters import PackedCharacters
 from relatum.kernels.network.cpu import SOURCE, is_available
 from relatum.kernels.network.whole import PackedNetwork
+from relatum.kernels.tensors import as_array, as_array_or_none, as_tensor
 from relatum.models.collate import pad_rows
 from relatum.models.model import Model
 from relatum.models.outputs import LayerState, Outputs
@@ -52,12 +53,14 @@ class NativeRuntime:
             features, compute_features = prepare_features(model, batch, features)
             assert features.attention_maps is not None
             parts = network.embedder.join(vectors, self._index_words(batch), features.vectors)
-            prepared = packed.prepare(parts, features.attention_maps, batch.lengths, keep_layers)
+            arrays = [(as_array(values), as_array_or_none(rows)) for values, rows in parts]
+            prepared = packed.prepare(arrays, as_array(features.attention_maps), batch.lengths, keep_layers)
         compute_features()
         prepared.run()
         scores = prepared.scores
-        layers = tuple(LayerState(*state) for state in scores.states)
-        return Outputs(scores.of_words, scores.of_cells, layers, features.attention_maps)
+        layers = tuple(LayerState(*map(as_tensor, state)) for state in scores.states)
+        of_cells = None if scores.of_cells is None else as_tensor(scores.of_cells)
+        return Outputs(as_tensor(scores.of_words), of_cells, layers, features.attention_maps)
 
     def find_refusal(self) -> str | None:
         """Return why compiled code cannot read with the model; None if it can. Compiles the code on first call."""
@@ -95,7 +98,7 @@ class NativeRuntime:
         assert reader is not None
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         packed = self._packed_characters.find(reader, lambda: pack_characters(reader))
-        packed.read(vocabulary.spell("".join(words)), lengths, table, first)
+        packed.read(vocabulary.spell("".join(words)), lengths, as_array(table), first)
 
 
 def explain_native(model: Model | None) -> tuple[bool, str]:
