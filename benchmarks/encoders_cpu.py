@@ -3,9 +3,9 @@
 All compute the same features of the same pieces: the mean of the last four layers for each word, and the attention
 between words in every layer and head, as the shipped models read them. The graph for ONNX Runtime and OpenVINO has the
 pooling inside. A contestant in float32 must agree with plain torch within 1e-4, or its time is not printed; of int8,
-whose products are quantised as they come (dynamically), the difference is printed. Contestants take turns, one call
-each after a short pause, because other programs may be at work on the machine: ratios are of medians and of minima within one run. A
-library that is not installed is left out with a reason.
+whose products are quantised as they come (dynamically), the difference is printed. Contestants take turns, one
+call each after a short pause, because other programs may be at work on the machine: ratios are of medians and of minima
+within one run. A library that is not installed is left out with a reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderInput
-from relatum.encoders.bert import Bert
+from relatum.encoders.bert import Bert, BertLayer
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder
 from relatum.kernels.compile import cpu_flags
@@ -91,7 +91,7 @@ class Batch:
         members = np.zeros((len(pieces), max(map(len, sentences)), shape[1]), np.float32)
         for number, (row, begins) in enumerate(zip(pieces, starts, strict=True)):
             padded[number, : len(row)], mask[number, : len(row)] = row, 1
-            for word, (start, end) in enumerate(zip(begins, begins[1:], strict=False)):
+            for word, (start, end) in enumerate(pairwise(begins)):
                 members[number, word, start:end] = 1
         return cls(name, batch, pieces, starts, padded, mask, members)
 
@@ -115,23 +115,23 @@ class PooledBert(nn.Module):
         bias = (1 - mask)[:, None, None, :] * -1e30
         states, maps = [], []
         for layer in bert.layers:
-            attention: Any = layer.attention
+            assert isinstance(layer, BertLayer)
+            attention = layer.attention
             query, key, value = (self._split(part) for part in attention.projection(hidden).chunk(3, -1))
             scores = (query @ key.transpose(-1, -2)) * (query.shape[-1] ** -0.5) + bias
             weights = scores.softmax(-1)
             read = (weights @ value).transpose(1, 2).flatten(2)
             hidden = layer.attention_norm(hidden + attention.output(read))
-            inner: Any = layer.inner
-            outer: Any = layer.outer
-            hidden = layer.norm(hidden + outer(nn.functional.gelu(inner(hidden))))
+            hidden = layer.norm(hidden + layer.outer(nn.functional.gelu(layer.inner(hidden))))
             states.append(hidden)
             maps.append(members[:, None] @ weights @ members.transpose(1, 2)[:, None])
-        mean = sum(states[-N_KEPT:]) / N_KEPT
+        mean = torch.stack(states[-N_KEPT:]).mean(0)
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
         return share @ mean, torch.cat(maps, 1).permute(0, 2, 3, 1)
 
     def _split(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (self.bert.n_attention_heads, -1)).transpose(1, 2)
+        heads: Tensor = values.unflatten(-1, (self.bert.n_attention_heads, -1))
+        return heads.transpose(1, 2)
 
 
 def write_onnx(bert: Bert, batch: Batch, path: Path) -> None:
@@ -189,7 +189,8 @@ def of_compiled(bert: Bert, splits: bool) -> Callable[[Batch], Read]:
     def make(batch: Batch) -> Read:
         def read() -> Arrays:
             vectors, maps = packed.read(batch.pieces, batch.starts, pooling)
-            return np.asarray(vectors), np.asarray(maps)
+            assert maps is not None
+            return vectors, maps
 
         return read
 

@@ -9,7 +9,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from relatum.encoders.bert import Bert, BertShape, load_bert
+from relatum.encoders.bert import Bert, load_bert
+from relatum.encoders.bert_weights import BertShape
 from relatum.errors import RelatumError
 
 

@@ -96,7 +96,7 @@ def test_ensemble_in_span_tagging_decodes_the_mean_of_independent_probabilities(
             of_members.append(outputs.relation_logits.double().sigmoid().numpy())
         mean = np.mean(of_members, axis=0)
         joined = ensemble.runtime.read(EncoderInput([sentence.words])).relation_logits
-        assert joined is not None
+        assert isinstance(joined, torch.Tensor)
         assert np.allclose(joined.double().sigmoid().numpy(), mean, atol=1e-5)
         of_words = np.zeros((1, len(sentence), 1))  # nothing is decoded from it
         (found,) = decode_sentences(of_words, mean, [len(sentence)], members[0].tagging, DecodingOptions(), [own])

@@ -50,7 +50,7 @@ def run(monkeypatch: pytest.MonkeyPatch, device: str, n_jobs: int, fail_at: int 
 
     monkeypatch.setattr(jobs, "_score", score)
     monkeypatch.setattr(jobs, "_finish", finish)
-    model: Any = SimpleNamespace(device=SimpleNamespace(type=device))
+    model: Any = SimpleNamespace(device=device)
     answers = []
     try:
         for job, _ in do_jobs(model, NO_RUNTIME, given()):
@@ -93,7 +93,7 @@ def read_with_room_for(
         given.append(Job(windows, batch, [(entity,)] * size))
     monkeypatch.setattr(jobs, "_score", score)
     monkeypatch.setattr(jobs, "_finish", finish)
-    model: Any = SimpleNamespace(device=SimpleNamespace(type=device))
+    model: Any = SimpleNamespace(device=device)
     answers = []
     for job, found in do_jobs(model, NO_RUNTIME, given):
         assert len(found) == len(job.windows)

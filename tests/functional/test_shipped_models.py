@@ -10,6 +10,7 @@ from relatum.extractor.extractor import Extractor
 from relatum.extractor.finding import shipped_models
 from relatum.kernels.backend import use_backend
 from relatum.kernels.network.cpu import is_available
+from relatum.runtime.native.reader import NativeReader
 from relatum.runtime.native.runtime import NativeRuntime
 from relatum.runtime.torch import TorchRuntime
 
@@ -51,8 +52,9 @@ def test_news_finds_each_of_its_relations(news: Extractor, text: str, expected: 
 @pytest.mark.parametrize("name", ["news", "drugs"])
 def test_shipped_models_are_read_by_compiled_code_where_it_can_run(name: str) -> None:
     extractor = Extractor.from_pretrained(name, device="cpu")
-    wanted = NativeRuntime if is_available() else TorchRuntime
-    assert isinstance(extractor.runtime, wanted)
+    if is_available():
+        assert isinstance(extractor.runtime, NativeReader)
+    assert isinstance(Extractor(extractor.model).runtime, NativeRuntime if is_available() else TorchRuntime)
     with use_backend("wavefront"):
         assert isinstance(Extractor.from_pretrained(name, device="cpu").runtime, TorchRuntime)
 
@@ -61,8 +63,12 @@ def test_runtime_is_selected_again_when_the_model_is_moved() -> None:
     extractor = Extractor.from_pretrained("news", device="cpu")
     first = extractor.runtime
     assert extractor.runtime is first
+    extractor.model.network.to("cpu")
+    second = extractor.runtime
+    assert second is not first, "torch holds the weights from now on"
+    assert extractor.runtime is second
     extractor.model.network.to("meta")
-    assert extractor.runtime is not first
+    assert extractor.runtime is not second
     assert isinstance(extractor.runtime, TorchRuntime)
 
 

@@ -33,7 +33,7 @@ def run(script: str, **variables: str) -> str:
     ],
 )
 def test_idle_threads_wait_for_a_short_time_or_as_the_user_says(variables: dict[str, str], shown: str) -> None:
-    assert shown in run("import relatum.kernels.threads", **variables)
+    assert shown in run("import relatum.kernels.threads, torch", **variables)
 
 
 def test_torch_that_was_imported_first_is_noticed() -> None:

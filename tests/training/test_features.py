@@ -12,7 +12,8 @@ import torch
 from relatum.config import Config
 from relatum.encoders.base import EncoderInput
 from relatum.encoders.cache import CachedEncoder
-from relatum.encoders.huggingface import CutSentence, HuggingFaceEncoder
+from relatum.encoders.cutting import CutSentence
+from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.training import loop
 from relatum.training.checkpoints import list_checkpoints, read_checkpoint
 from relatum.training.corpus import TrainingData

@@ -107,7 +107,7 @@ def evaluate(
     if out is not None:
         evaluated.write_predictions(out)
         say(f"wrote {out}")
-    own = evaluated.extractor.model
+    own = evaluated.extractor
     reader = ErrorReader(training, own.config.text) if with_errors else None
     analysis = reader.analyse(_pairs(evaluated), own.schema) if reader else None
     title = _make_title(model, evaluated.n_models, bool(others))
@@ -138,7 +138,7 @@ def _write_page(path: Path, evaluated: ModelEvaluation, analysis: ErrorAnalysis 
 
     extractor, given, ceiling = evaluated.extractor, evaluated.gold_entities, evaluated.ceiling
     losses = sentence_losses(extractor, evaluated.examples, not given) if evaluated.n_models == 1 else None
-    whole = analysis or analyse(_pairs(evaluated), extractor.model.schema)
+    whole = analysis or analyse(_pairs(evaluated), extractor.schema)
     facts = []
     if ceiling is not None and is_limited(ceiling):
         facts.append(f"The best that the tagging allows: {describe_ceiling(ceiling)}")

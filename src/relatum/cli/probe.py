@@ -184,11 +184,11 @@ def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, forma
     examples, all_known = load_annotated(data, part, format, extractor.model, model)
     gold = [example.full_gold for example in examples]
     given = [example.gold.entities for example in examples] if settings.entities == "gold" else None
-    ceiling = measure_ceiling(examples, extractor.model.tagging, settings.macro_over)
+    ceiling = measure_ceiling(examples, extractor.tagging, settings.macro_over)
     with count_sentences(str(data)) as on_progress:
         found = predict_layers(extractor, [example.sentence for example in examples], given, on_progress)
     macro_over = settings.macro_over if all_known or settings.macro_over != "schema" else "all"
-    layers = measure_layers(gold, found, extractor.model.schema, macro_over)
+    layers = measure_layers(gold, found, extractor.schema, macro_over)
     if as_json:
         record = {
             "model": model,

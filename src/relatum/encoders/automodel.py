@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers.utils import logging
 
-from relatum.encoders.adapters import WeightChange
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.pieces import CODE_CURE
+from relatum.encoders.weight_changes import WeightChange
 from relatum.encoders.weights import load_weights, read_settings
 from relatum.errors import RelatumError
+from relatum.kernels.tensors import as_array, as_array_or_none, as_tensor
 
 _REFUSED = ("quantization_config", "compression_config")
 _LEFT_OUT = (
@@ -95,7 +96,7 @@ def load_automodel(
     sees the folder: it would also read adapters, pickles and other files there, whose hashes nobody has checked.
     """
     config = _read_config(folder)
-    weights = load_weights(folder)
+    weights = {name: as_tensor(values) for name, values in load_weights(folder).items()}
     kind: Any = transformers.MODEL_MAPPING[type(config)]
     if isinstance(kind, tuple):
         named = config.architectures if isinstance(config.architectures, list) else []
@@ -121,8 +122,8 @@ def load_automodel(
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, change in changes.items():
-            changed = change.add_to(name, parameters.get(name), folder)
-            parameters[name].copy_(changed)
+            change.check(name, as_array_or_none(parameters.get(name)), folder)
+            parameters[name].copy_(as_tensor(change.add_to(as_array(parameters[name]))))
     try:
         return AutoBackbone(model.requires_grad_(False).eval(), folder, want_attention)
     except (RuntimeError, ValueError, IndexError) as error:

@@ -16,74 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
-from relatum.encoders.adapters import WeightChange
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.weights import WEIGHTS, load_weights
-from relatum.errors import RelatumError
-
-_NAMES = {
-    "embeddings.word_embeddings": "pieces",
-    "embeddings.position_embeddings": "positions",
-    "embeddings.token_type_embeddings": "segments",
-    "embeddings.LayerNorm": "norm",
-    "encoder.layer": "layers",
-    "attention.self": "attention",
-    "attention.output.dense": "attention.output",
-    "attention.output.LayerNorm": "attention_norm",
-    "intermediate.dense": "inner",
-    "output.dense": "outer",
-    "output.LayerNorm": "norm",
-    "gamma": "weight",  # checkpoints that once were TensorFlow's
-    "beta": "bias",
-}
-
-
-_LARGEST = 2**24
-"""The largest number of config.json that is believed."""
-_PROJECTED = ("query", "key", "value")
-
-
-@dataclass(frozen=True, slots=True)
-class BertShape:
-    """The numbers of a BERT that its weights depend on."""
-
-    norm_epsilon: float
-    n_pieces: int
-    n_positions: int
-    n_segments: int
-    width: int
-    inner_width: int
-    n_layers: int
-    n_attention_heads: int
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, object]) -> BertShape | None:
-        """Return the shape that a Hugging Face `config.json` describes; None if the model is not one we compute."""
-        known = {
-            "position_embedding_type": "absolute",
-            "hidden_act": "gelu",
-            "is_decoder": False,
-            "add_cross_attention": False,
-        }
-        if config.get("model_type") != "bert":
-            return None
-        if any(config.get(key, value) != value for key, value in known.items()):
-            return None
-        defaults = {
-            "vocab_size": 30522,
-            "max_position_embeddings": 512,
-            "type_vocab_size": 2,
-            "hidden_size": 768,
-            "intermediate_size": 3072,
-            "num_hidden_layers": 12,
-            "num_attention_heads": 12,
-        }
-        numbers = [config.get(key, default) for key, default in defaults.items()]
-        epsilon = config.get("layer_norm_eps", 1e-12)
-        counts = [number for number in numbers if isinstance(number, int)]
-        if len(counts) != len(numbers) or not isinstance(epsilon, float):
-            return None
-        return cls(epsilon, *counts)
+from relatum.encoders.bert_weights import PROJECTED, BertShape, BertWeights
+from relatum.encoders.weight_changes import WeightChange
+from relatum.kernels.tensors import as_tensor
 
 
 class Bert(Backbone):
@@ -183,13 +119,13 @@ class BertAttention(nn.Module):
     def __init__(self, width: int, n_attention_heads: int) -> None:
         super().__init__()
         self.n_attention_heads = n_attention_heads
-        self.projection = nn.Linear(width, len(_PROJECTED) * width)
+        self.projection = nn.Linear(width, len(PROJECTED) * width)
         self.output = nn.Linear(width, width)
 
     def forward(
         self, hidden: Tensor, rows: _Rows, bias: Tensor | None, want_attention: bool
     ) -> tuple[Tensor, Tensor | None]:
-        parts = (len(_PROJECTED), self.n_attention_heads, -1)
+        parts = (len(PROJECTED), self.n_attention_heads, -1)
         projected = rows.spread(self.projection(hidden)).unflatten(-1, parts).permute(2, 0, 3, 1, 4)
         if len(rows.mask) > 1:
             # One copy puts the pieces of a head side by side: (query, key or value; batch; heads; pieces; width).
@@ -220,63 +156,13 @@ def _scores(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def load_bert(folder: Path, shape: BertShape, changes: Mapping[str, WeightChange] = MappingProxyType({})) -> Bert:
-    """Load the BERT in a Hugging Face folder; it computes in float32 whatever the precision of the file.
+    """Load the BERT in a Hugging Face folder, see `BertWeights`."""
+    return make_bert(BertWeights.read(folder, shape, changes))
 
-    The changes, by the names of weights in the file, are added to the weights. The vectors of pieces stay as they are
-    stored and are widened when looked up: they are half of a small model, and widening all of them would be a good part
-    of the loading time.
-    """
-    path = folder / WEIGHTS
-    weights = {_our_name(name): value for name, value in load_weights(folder).items()}
-    _check_shape(shape, weights, folder)
-    for name, change in changes.items():
-        ours = _our_name(name)
-        weights[ours] = change.add_to(name, weights.get(ours), folder)
+
+def make_bert(weights: BertWeights) -> Bert:
+    """Make a BERT of its weights."""
     with torch.device("meta"):  # nothing is drawn at random only to be overwritten
-        model = Bert(shape)
-    joined: dict[str, Tensor] = {}
-    for name, value in model.state_dict().items():
-        parts = _parts(name)
-        shape_of_part = (value.shape[0] // len(parts), *value.shape[1:])
-        for part in parts:
-            if part not in weights:
-                raise RelatumError(f"{path} lacks the weights that BERT needs for {part}; is it another kind of model?")
-            if weights[part].shape != shape_of_part:
-                found = tuple(weights[part].shape)
-                raise RelatumError(f"{path}: {part} has the shape {found}, but config.json says {shape_of_part}")
-        stored_value = weights[name] if len(parts) == 1 else torch.cat([weights[part] for part in parts])
-        joined[name] = stored_value if name == "pieces.weight" else stored_value.float()
-    model.load_state_dict(joined, assign=True)
+        model = Bert(weights.shape)
+    model.load_state_dict({name: as_tensor(weights.find(name)) for name in model.state_dict()}, assign=True)
     return model.requires_grad_(False).eval()
-
-
-def _check_shape(shape: BertShape, weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Refuse numbers of config.json that no BERT has, before anything of these sizes is made."""
-    path = folder / "config.json"
-    numbers = {name: getattr(shape, name) for name in shape.__slots__ if name != "norm_epsilon"}
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not 1 <= number <= _LARGEST:
-            raise RelatumError(f"{path}: found {number} for {name} of the encoder, expected 1 to {_LARGEST:,}")
-    if shape.width % shape.n_attention_heads:
-        raise RelatumError(
-            f"{path}: found a width of {shape.width} for {shape.n_attention_heads} attention heads, expected a width "
-            "that they divide"
-        )
-    n_layers = len({name.split(".")[1] for name in weights if name.startswith("layers.")})
-    if shape.n_layers > n_layers:
-        raise RelatumError(f"{path}: found {shape.n_layers} layers, but the weights have {n_layers}")
-
-
-def _parts(name: str) -> list[str]:
-    """Return the names in the file of a weight of ours: query, key and value are one product here, but stored apart."""
-    before, marker, kind = name.rpartition("attention.projection.")
-    return [f"{before}attention.{part}.{kind}" for part in _PROJECTED] if marker else [name]
-
-
-def _our_name(name: str) -> str:
-    name = name.removeprefix("bert.")
-    for theirs, ours in _NAMES.items():
-        head, marker, rest = name.partition(theirs)
-        if marker and (not head or head[-1] == ".") and (not rest or rest[0] == "."):
-            name = head + ours + rest
-    return name

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from relatum.config import EncoderConfig
-from relatum.encoders.adapters import read_changes
 from relatum.encoders.backbone import Backbone, LayerOutput
 from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder, TextEncoder
-from relatum.encoders.bert import BertShape, load_bert
+from relatum.encoders.bert import load_bert
+from relatum.encoders.bert_weights import BertShape
 from relatum.encoders.cutting import CutSentence, SentenceCutter
 from relatum.encoders.hashing import adapters_hash, files_hash
 from relatum.encoders.pieces import PieceTokenizer
+from relatum.encoders.weight_changes import read_changes
 from relatum.encoders.weights import read_settings
 from relatum.errors import RelatumError
 

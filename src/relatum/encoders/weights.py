@@ -6,19 +6,32 @@ so weights are read here, by name, and never by a library that would look for ot
 
 from __future__ import annotations
 
+import json
+import mmap
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+import numpy as np
+from numpy.typing import DTypeLike
+from safetensors import SafetensorError, safe_open
 
 from relatum.encoders.hashing import encoder_weights
 from relatum.errors import RelatumError
 from relatum.files import open_file, read_json
+from relatum.kernels.arrays import BFLOAT16, Array
 
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
+_DTYPES: dict[str, DTypeLike] = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": BFLOAT16,
+    "BOOL": np.bool_,
+    **{f"I{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": np.dtype(f"uint{bits}") for bits in (8, 32, 64)},
+}
+"""The types of numbers that are read; `uint16` stands for bfloat16, see `kernels.arrays`."""
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -35,16 +48,37 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
+def load_weights(folder: Path) -> dict[str, Array]:
     """Read all tensors of an encoder, from model.safetensors or from the files that its index names."""
-    weights: dict[str, Tensor] = {}
+    weights: dict[str, Array] = {}
     for path in _weight_files(folder):
         try:
             open_file(path).close()
-            weights |= load_file(path)
+            weights |= read_tensors(path)
         except (OSError, SafetensorError) as error:
             raise RelatumError(f"{path}: the weights of the encoder cannot be read ({error})") from None
     return weights
+
+
+def read_tensors(path: Path) -> dict[str, Array]:
+    """Return the tensors of a safetensors file, whose bytes the system reads when they are needed.
+
+    Whoever writes to such an array changes a copy, not the file. A bad file is an `OSError` or a `SafetensorError`.
+    """
+    with safe_open(path, framework="np"):
+        pass  # the library has checked the header, and that the file has as many bytes as it says
+    with path.open("rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    first = 8 + int.from_bytes(memory[:8], "little")
+    arrays = {}
+    for name, entry in json.loads(memory[8:first]).items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] not in _DTYPES:
+            raise SafetensorError(f"found {entry['dtype']} for {name}, expected numbers of {', '.join(_DTYPES)}")
+        start = first + entry["data_offsets"][0]
+        arrays[name] = np.ndarray(entry["shape"], _DTYPES[entry["dtype"]], memory, start)
+    return arrays
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
@@ -23,6 +22,9 @@ from relatum.runtime.ensemble import EnsembleRuntime
 from relatum.runtime.precision import Precision
 from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Sentence
+
+if TYPE_CHECKING:
+    import torch
 
 _CURE = "read with models of the same labels, tags and decoding, such as those of relatum train --runs"
 
@@ -101,7 +103,7 @@ def load_ensemble(
     splitter: Splitter | None = None
     encoders: dict[tuple[str, int], TextEncoder] = {}
     for name in names:
-        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences)
+        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences, runtime="torch")
         member = loaded.model
         if member.encoder is not None:  # the same one is kept once, and reads for all who have it
             key = member.encoder.fingerprint, member.encoder.n_mixed

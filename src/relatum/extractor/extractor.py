@@ -11,10 +11,9 @@ from itertools import chain
 from math import isqrt
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
-import torch
-
+from relatum.config import Config
 from relatum.data.batching import make_batches
 from relatum.data.context import find_context, window_context
 from relatum.data.documents import map_spans
@@ -22,21 +21,29 @@ from relatum.data.passages import find_all_final_stops, find_all_owned_stops
 from relatum.data.splitting import Rule, Splitter, make_splitter, rule_name
 from relatum.data.windows import make_passage_windows, make_windows, merge_relations, merge_windows
 from relatum.encoders.base import EncoderInput
-from relatum.errors import ConfigError, RelatumError
-from relatum.extractor.device import choose_device
+from relatum.errors import ConfigError, MissingExtraError, RelatumError
+from relatum.extractor.device import choose_device, has_torch, is_cpu
 from relatum.extractor.finding import find_model, not_a_name
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.extractor.unseen import UnseenCharacters
-from relatum.models.checkpoint import load_model, read_card, save_model
+from relatum.kernels.backend import allows_compiled
 from relatum.models.model import Model
-from relatum.runtime.base import Runtime, select
+from relatum.models.stored import StoredModel, read_card
+from relatum.runtime.base import Runtime, RuntimeName, select
+from relatum.runtime.native.model import NativeModel
+from relatum.runtime.native.network import RefusedError
+from relatum.runtime.native.reader import NativeReader
 from relatum.runtime.precision import Precision, check_precision, set_precision
+from relatum.schema import Schema
 from relatum.tagging.sequence import check_fit
+from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
+    import torch
+
     from relatum.extractor.introspection.layers import LayerOutputs
     from relatum.extractor.introspection.probe import Probe
 
@@ -55,7 +62,7 @@ class Extractor:
 
     def __init__(
         self,
-        model: Model,
+        model: Model | NativeModel,
         card: str = "",
         batch_size: int | None = None,
         max_cells: int | None = None,
@@ -65,14 +72,15 @@ class Extractor:
         for name, value in (("batch_size", batch_size), ("max_cells", max_cells)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
-        self.model = model
+        self._held = model
+        self._runtime_name = "auto"
         self.card = card
         self.name = ""
         """The name or folder that the model was loaded from; empty for a model that was not loaded."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
-        self._selected: tuple[Model, torch.device, Runtime] | None = None
+        self._selected: tuple[object, object, Runtime | NativeReader] | None = None
         self._unseen = find_unseen([model])
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
@@ -86,6 +94,7 @@ class Extractor:
         max_cells: int | None = None,
         words: str | Rule | None = None,
         sentences: str | Rule | None = None,
+        runtime: str = "auto",
     ) -> Extractor:
         """Load a model that comes with relatum, by its name, or a model in a directory; on a GPU if there is one.
 
@@ -99,43 +108,97 @@ class Extractor:
         `words` and `sentences` split texts in another way than the model's settings say: the name of a built-in rule,
         "package.module:function", or a function from a text to a list of `Span`. A model that was trained with a
         function of your own needs it here: a function that a model's files name is never imported.
+
+        `runtime` is "native" for compiled code on a CPU, which needs no torch; "torch" for plain PyTorch, on any device
+        and for every model; or "auto" for the fastest that can read the model here. A runtime that is named and cannot
+        run is an error.
         """
         check_precision(precision)
+        if runtime not in get_args(RuntimeName):
+            known = ", ".join(map(repr, get_args(RuntimeName)))
+            raise ConfigError(f"runtime {runtime!r}: there is none of that name; use one of {known}")
         name: object = name_or_path
         if isinstance(name, bytes | bytearray) or not isinstance(name, str | Path | Sequence):
             raise not_a_name(name)
         if not isinstance(name_or_path, str | Path):
-            from relatum.extractor.ensemble import load_ensemble
-
+            if runtime == "native":
+                raise RelatumError("an ensemble reads with torch; leave out runtime='native', or name one model")
+            try:
+                from relatum.extractor.ensemble import load_ensemble
+            except ImportError as error:
+                raise MissingExtraError("an ensemble of models", "torch") from error
             return load_ensemble(name_or_path, device, precision, batch_size, max_cells, words, sentences)
         path = find_model(name_or_path)
-        place = choose_device("auto" if device is None else device)
         given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
         names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
-        model = load_model(path, place, names)
+        model = _load(path, "auto" if device is None else device, names, precision, runtime)
         text = model.config.text
         splitter = make_splitter(given.get("words", text.words), given.get("sentences", text.sentences))
         extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
         extractor.name = str(name_or_path)
-        set_precision(extractor.model, precision)
+        extractor._runtime_name = runtime
         return extractor
 
     @property
-    def runtime(self) -> Runtime:
+    def model(self) -> Model:
+        """The model as modules of torch, which reads from now on: the weights may be changed.
+
+        A model that compiled code has read so far is made of torch's modules at first use, which needs torch.
+        """
+        if isinstance(self._held, NativeModel):
+            try:
+                self._held = self._held.to_torch()
+            except ImportError as error:
+                raise MissingExtraError("looking into a model, or saving or changing it,", "torch") from error
+        return self._held
+
+    @model.setter
+    def model(self, model: Model) -> None:
+        self._held = model
+
+    @property
+    def config(self) -> Config:
+        """The settings of the model."""
+        return self._held.config
+
+    @property
+    def schema(self) -> Schema:
+        """The labels of the model."""
+        return self._held.schema
+
+    @property
+    def tagging(self) -> Tagging:
+        """The tags of the model."""
+        return self._held.tagging
+
+    @property
+    def device(self) -> str:
+        """The device of the model, such as "cpu" or "cuda:0"."""
+        return str(self._held.device)
+
+    @property
+    def runtime(self) -> Runtime | NativeReader:
         """The runtime that reads with the model; selected at first use, and again for another model or device."""
-        model, device = self.model, self.model.device
-        if self._selected is None or self._selected[0] is not model or self._selected[1] != device:
-            self._selected = model, device, self._select()
+        if not allows_compiled() and isinstance(self._held, NativeModel):
+            self.model  # noqa: B018  # another backend was named, and only torch has others
+        held, device = self._held, self._held.device
+        if self._selected is None or self._selected[0] is not held or self._selected[1] != device:
+            self._selected = held, device, self._select()
         return self._selected[2]
 
-    def _select(self) -> Runtime:
-        return select(self.model)
+    def _select(self) -> Runtime | NativeReader:
+        if isinstance(self._held, NativeModel):
+            return NativeReader(self._held)
+        if self._runtime_name == "torch":
+            from relatum.runtime.torch import TorchRuntime
+
+            return TorchRuntime(self._held)
+        return select(self._held)
 
     def __repr__(self) -> str:
-        schema = self.model.schema
-        entities = _shorten(schema.entity_types)
-        relations = _shorten(schema.relation_names) or "no relations"
-        return f"<{type(self).__name__} {self.name!r} on {self.model.device}: {entities}; {relations}>"
+        entities = _shorten(self.schema.entity_types)
+        relations = _shorten(self.schema.relation_names) or "no relations"
+        return f"<{type(self).__name__} {self.name!r} on {self.device}: {entities}; {relations}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy or another process, with the weights; weights on a GPU are copied to the CPU.
@@ -145,29 +208,37 @@ class Extractor:
         pickler.
         """
         state = {name: value for name, value in self.__dict__.items() if name not in ("splitter", "_selected")}
-        if self.model.device.type != "cpu":
+        if self.device != "cpu":
             state = deepcopy(state)
             for model in _models_of(state):
                 model.to("cpu")
-        return {"state": pickle.dumps(state), "splitter": self.splitter, "device": str(self.model.device)}
+        return {"state": pickle.dumps(state), "splitter": self.splitter, "device": self.device}
 
     def __setstate__(self, stored: dict[str, Any]) -> None:
         """Take up the state of another extractor, on the same device; on the CPU where there is no such device."""
         state = pickle.loads(stored["state"])
         self.__dict__.update(state, splitter=stored["splitter"], _selected=None)
-        device = torch.device(stored["device"])
-        if device.type == "cuda" and (device.index or 0) < torch.cuda.device_count():
-            for model in _models_of(state):
-                model.to(device)
+        if stored["device"].startswith("cuda"):
+            import torch
+
+            device = torch.device(stored["device"])
+            if (device.index or 0) < torch.cuda.device_count():
+                for model in _models_of(state):
+                    model.to(device)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a new or empty directory."""
-        if any(weight.dtype == torch.bfloat16 for weight in self.model.network.parameters()):
+        model = self.model
+        import torch
+
+        from relatum.models.checkpoint import save_model
+
+        if any(weight.dtype == torch.bfloat16 for weight in model.network.parameters()):
             raise RelatumError(
                 f"{path}: the weights have been rounded to bfloat16 for reading, and are not saved so; load the model "
                 "with precision='fp32' to save it"
             )
-        save_model(self.model, Path(path), self.card)
+        save_model(model, Path(path), self.card)
 
     @overload
     def __call__(self, text: str, threshold: float | None = None) -> Extraction: ...
@@ -298,7 +369,8 @@ class Extractor:
         for window in windows:
             n_left[window.sentence] += 1
         n_read = n_left.count(0)
-        for job, answers in do_jobs(self.model, self.runtime, self._jobs(windows, sentences, entities, batch_size)):
+        runtime = self.runtime  # first: it may replace the model that is held
+        for job, answers in do_jobs(self._held, runtime, self._jobs(windows, sentences, entities, batch_size)):
             for window, annotation in zip(job.windows, answers, strict=True):
                 found[window.sentence].append((window.span, annotation))
                 n_left[window.sentence] -= 1
@@ -319,6 +391,7 @@ class Extractor:
         """
         if not isinstance(text, str):
             raise TypeError(f"expected str, found {type(text).__name__}")
+        self.model  # noqa: B018  # made of torch's modules, if torch is here
         from relatum.extractor.introspection.probe import make_probe
 
         sentences = self.split(text) if only is None else self.split(text)[only : only + 1]
@@ -339,6 +412,8 @@ class Extractor:
 
         Windows and batches are the same as in `predict`; entities may be given as there.
         """
+        model, runtime = self.model, self.runtime
+        assert not isinstance(runtime, NativeReader)  # it reads with a model of torch
         from relatum.extractor.introspection.layers import read_layers
 
         if entities is not None:
@@ -347,7 +422,7 @@ class Extractor:
         n_left = Counter(window.sentence for window in windows)
         n_read = len(sentences) - len(n_left)
         waiting: dict[int, list[LayerOutputs]] = {}
-        for number, reading in read_layers(self.model, self.runtime, self._jobs(windows, sentences, entities)):
+        for number, reading in read_layers(model, runtime, self._jobs(windows, sentences, entities)):
             waiting.setdefault(number, []).append(reading)
             n_left[number] -= 1
             if not n_left[number]:
@@ -371,7 +446,7 @@ class Extractor:
         batch_size: int | None = None,
     ) -> Iterator[Job]:
         lengths = [window.span.width for window in windows]
-        context = self.model.config.encoder.context
+        context = self.config.encoder.context
         size = batch_size or self.batch_size
         for batch in make_batches(lengths, size, self.max_cells, bucketing=True, rng=None):
             members = [windows[index] for index in batch]
@@ -392,14 +467,14 @@ class Extractor:
         self, parts: Sequence[tuple[Span, Annotation]], n_words: int, entities: Sequence[Entity] | None = None
     ) -> Annotation:
         """Merge the annotations of the windows of a sentence into one, with the scores that users see."""
-        model = self.model
+        model = self._held
         several = model.tagging.has_tag_sets and model.config.decoding.relations_of_pair == "several"
         if entities is not None:
             annotation = Annotation(tuple(entities), merge_relations(parts, entities, several))
         else:
             annotation = parts[0][1] if len(parts) == 1 else merge_windows(parts, n_words, several)
-        if self.model.calibration is not None:
-            annotation = self.model.calibration.apply(annotation, given=entities is not None)
+        if model.calibration is not None:
+            annotation = model.calibration.apply(annotation, given=entities is not None)
         return annotation
 
     def join_sentences(self, text: str, predictions: Iterable[Prediction]) -> Extraction:
@@ -412,12 +487,12 @@ class Extractor:
 
     def _find_loose(self, sentence: Sentence) -> set[int]:
         """Return the indices of words with which no entity begins or ends."""
-        loose = find_all_final_stops(sentence) if self.model.config.extraction.trim_stops else set()
+        loose = find_all_final_stops(sentence) if self.config.extraction.trim_stops else set()
         return loose if self._unseen is None else loose.union(self._unseen.find_emoji(sentence.words))
 
     def _find_owned(self, sentence: Sentence) -> set[int]:
         """Return the indices of stops that are added to entities ending with the word before them."""
-        return find_all_owned_stops(sentence) if self.model.config.extraction.trim_stops else set()
+        return find_all_owned_stops(sentence) if self.config.extraction.trim_stops else set()
 
     def _windows(self, words: Sequence[str], starts: Sequence[int] = ()) -> list[Span]:
         """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow.
@@ -428,14 +503,14 @@ class Extractor:
         pieces, max_pieces = self._pieces(words)
         if 0 < len(words) <= max_words and (max_pieces is None or sum(pieces) <= max_pieces):
             return [Span(0, len(words))]  # as nearly always
-        overlap = min(self.model.config.extraction.overlap, max_words // 2)
+        overlap = min(self.config.extraction.overlap, max_words // 2)
         if starts:
             return make_passage_windows(pieces, starts, max_pieces, max_words, overlap, words)
         return make_windows(pieces, max_pieces, max_words, overlap, words)
 
     def _pieces(self, words: Sequence[str]) -> tuple[list[int], int | None]:
         """Return the number of pieces that the encoder makes of each word, and the most that it can read."""
-        encoder = self.model.encoder
+        encoder = self._held.encoder
         return ([1] * len(words), None) if encoder is None else (encoder.count_pieces(words), encoder.max_pieces)
 
     def split(self, text: str) -> list[Sentence]:
@@ -447,7 +522,7 @@ class Extractor:
         words, ranges = self.splitter.split(text)
         if self._unseen is not None:
             words, ranges = self._unseen.drop_invisible(text, words, ranges)
-        if self.model.config.text.unit == "passage" and words:
+        if self.config.text.unit == "passage" and words:
             starts = tuple([start for start, _ in ranges])
             return [Sentence(tuple([text[start:end] for start, end in words]), words, starts=starts)]
         parts = [words] if len(ranges) == 1 else [words[start:end] for start, end in ranges]
@@ -455,12 +530,39 @@ class Extractor:
         for part in parts:
             words_of_part = tuple([text[start:end] for start, end in part])
             sentences.append(Sentence(words_of_part, part))
-        context = self.model.config.encoder.context
+        context = self.config.encoder.context
         if context and len(sentences) > 1:
             contexts = find_context([text[start:end] for start, end in words], ranges, context)
             pairs = zip(sentences, contexts, strict=True)
             sentences = [replace(sentence, context=of_sentence) for sentence, of_sentence in pairs]
         return sentences
+
+
+def _load(
+    path: Path, device: torch.device | str, text: Mapping[str, str], precision: Precision, runtime: str
+) -> Model | NativeModel:
+    """Load the model in a directory, for compiled code without torch if that can read it."""
+    reason = f"it reads on the CPU, and the device is {str(device)!r}"
+    if runtime == "torch" and not has_torch():
+        raise MissingExtraError("runtime='torch'", "torch")
+    wants_native = runtime != "torch" and is_cpu(device) and allows_compiled()
+    stored = StoredModel.read(path, text)
+    if wants_native:
+        try:
+            return NativeModel.of(stored, precision)
+        except RefusedError as refusal:
+            reason = str(refusal)
+    if runtime == "native":
+        raise RelatumError(f"{path}: the runtime 'native' cannot read this model here: {reason}; use runtime='auto'")
+    try:
+        from relatum.models.checkpoint import load_stored
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: compiled code cannot read this model here ({reason}), and PyTorch", "torch"
+        ) from error
+    model = load_stored(stored, choose_device(device))
+    set_precision(model, precision)
+    return model
 
 
 def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
@@ -491,7 +593,7 @@ def _check_count(name: str, what: str, number: int | None) -> None:
         raise ValueError(f"{name} is the number of {what}; expected at least 1, found {number!r}")
 
 
-def find_unseen(models: Sequence[Model]) -> UnseenCharacters | None:
+def find_unseen(models: Sequence[Model | NativeModel]) -> UnseenCharacters | None:
     """Return the characters that none of the models has seen; None if some model does not read characters."""
     vocabularies = [model.characters.entries for model in models if model.characters is not None]
     return UnseenCharacters(chain.from_iterable(vocabularies)) if len(vocabularies) == len(models) else None
@@ -499,7 +601,7 @@ def find_unseen(models: Sequence[Model]) -> UnseenCharacters | None:
 
 def _models_of(state: Mapping[str, Any]) -> list[Model]:
     """The models in the state of an extractor; an ensemble has several."""
-    return [state["model"], *state.get("members", ())]
+    return [state["_held"], *state.get("members", ())]
 
 
 def _shorten(names: Sequence[str]) -> str:

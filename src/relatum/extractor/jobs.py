@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from relatum.config import DecodingConfig
 from relatum.decoding.probabilities import Logits, Probabilities
@@ -20,7 +20,13 @@ from relatum.errors import RelatumError
 from relatum.extractor.device import none_if_out_of_memory
 from relatum.models.model import Model
 from relatum.runtime.base import Runtime
+from relatum.runtime.native.model import NativeModel
+from relatum.runtime.native.reader import NativeReader
 from relatum.types import Annotation, Entity, Span
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,15 @@ class Job:
         return Job(self.windows[part], batch, None if self.given is None else self.given[part])
 
 
-def do_jobs(model: Model, runtime: Runtime, jobs: Iterable[Job]) -> Iterator[tuple[Job, list[Annotation]]]:
+def do_jobs(
+    model: Model | NativeModel, runtime: Runtime | NativeReader, jobs: Iterable[Job]
+) -> Iterator[tuple[Job, list[Annotation]]]:
     """Yield every job, in order, with the annotations of its windows, decoded by the settings of the model.
 
     A GPU is given the next job before the scores of the last one are fetched and decoded, so that it need not wait; on
     a CPU each job is done before the next is asked for. If memory runs out, the job and all as large are divided.
     """
-    ahead = 1 if model.device.type == "cuda" else 0
+    ahead = 1 if str(model.device).startswith("cuda") else 0
     under_way: deque[tuple[Job, _Scores]] = deque()
     max_cells: float = inf
     for whole in jobs:
@@ -98,13 +106,14 @@ def do_jobs(model: Model, runtime: Runtime, jobs: Iterable[Job]) -> Iterator[tup
 class _Scores:
     """The scores of a batch on their way to the host."""
 
-    of_words: Tensor
-    of_cells: Tensor | None
-    arrival: torch.cuda.Event | None
+    of_words: Tensor | Probabilities
+    of_cells: Tensor | Probabilities | None
+    arrival: torch.cuda.Event | None = None
 
     @classmethod
     def fetch(cls, of_words: Tensor, of_cells: Tensor | None) -> _Scores:
         """Begin to copy scores to the host, without waiting for them."""
+        import torch
 
         def copy(scores: Tensor) -> Tensor:
             if scores.is_cpu and scores.dtype == torch.float32:
@@ -121,15 +130,18 @@ class _Scores:
         """Wait until the scores have arrived, and return them."""
         if self.arrival is not None:
             self.arrival.synchronize()
-        return self.of_words.numpy(), None if self.of_cells is None else self.of_cells.numpy()
+        return np.asarray(self.of_words), None if self.of_cells is None else np.asarray(self.of_cells)
 
 
-def _score(runtime: Runtime, job: Job) -> _Scores:
+def _score(runtime: Runtime | NativeReader, job: Job) -> _Scores:
+    if isinstance(runtime, NativeReader):
+        arrays = runtime.read(job.batch)
+        return _Scores(arrays.entity_logits, arrays.relation_logits)
     outputs = runtime.read(job.batch)
     return _Scores.fetch(outputs.entity_logits, outputs.relation_logits)
 
 
-def _finish(model: Model, job: Job, scores: _Scores) -> tuple[Job, list[Annotation]]:
+def _finish(model: Model | NativeModel, job: Job, scores: _Scores) -> tuple[Job, list[Annotation]]:
     return job, decode(model, job, *scores.wait())
 
 
@@ -143,7 +155,9 @@ def _span_choices(settings: DecodingConfig) -> SpanChoices:
     )
 
 
-def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilities | None) -> list[Annotation]:
+def decode(
+    model: Model | NativeModel, job: Job, of_words: Probabilities, of_cells: Probabilities | None
+) -> list[Annotation]:
     """Decode scores into the annotations of the windows of a job."""
     settings = model.config.decoding
     return decode_sentences(

@@ -13,17 +13,18 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from relatum._version import __version__
 from relatum.config import Config, load_record
 from relatum.data.atomic import new_folder, replacing_file
+from relatum.encoders.base import TextEncoder
 from relatum.encoders.hashing import encoder_files, file_hash, files_hash, weights_hash
-from relatum.encoders.resolve import find_encoder, load_encoder, named_folder
+from relatum.encoders.resolve import load_encoder, named_folder
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, RelatumError
-from relatum.files import read_bytes
+from relatum.kernels.arrays import to_float32
+from relatum.kernels.tensors import as_tensor
 from relatum.models.build import build_model
 from relatum.models.manifest import CARD, Manifest
 from relatum.models.manifest import NAME as MANIFEST
@@ -31,23 +32,12 @@ from relatum.models.model import Model
 from relatum.models.record import (
     CURE,
     FORMAT,
-    EncoderRecord,
-    ModelRecord,
     calibration_record,
-    check_entries,
     read_json,
 )
+from relatum.models.stored import ADAPTERS, ENCODER, WEIGHTS, StoredModel, inside_names
 from relatum.models.vocabulary import FIRST
-from relatum.schema import Schema
 from relatum.types import Calibration
-
-ENCODER = "encoder"
-"""The folder of an encoder that is stored inside."""
-
-ADAPTERS = "adapter"
-"""The folder of the LoRA adapters that were learned for an encoder."""
-
-WEIGHTS = "model.safetensors"
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -88,33 +78,36 @@ def load_model(path: Path, device: torch.device | str = "cpu", text: Mapping[str
 
     `text` are rules for splitting text, by key of the section `text`, that the user gives instead of the model's own.
     """
-    manifest = Manifest.read(path)
-    manifest.check()
-    record = ModelRecord.read(path / "config.json", text)
-    schema = Schema.load(path / "schema.json")
-    weights = _read_weights(path / WEIGHTS)
-    words = _read_words(path, weights) if "words.json" in manifest else None
-    _check_sizes(path, record, schema, weights)
-    config = record.config
+    return load_stored(StoredModel.read(path, text), device)
+
+
+def load_stored(stored: StoredModel, device: torch.device | str = "cpu") -> Model:
+    """Make a model of what its directory holds, with its encoder."""
     encoder = None
-    if record.encoder is not None:
-        want_maps = config.table.attention_maps and config.table.kind != "none"
-        encoders = zip((record.encoder, *record.beside), inside_names(config), strict=True)
-        folders = [_find_encoder(entry, manifest, inside) for entry, inside in encoders]
-        adapters = _listed_folder(manifest, ADAPTERS) if config.encoder.tuning == "lora" else None
-        encoder = load_encoder(config.encoder, want_maps, folders, adapters)
+    if stored.encoders:
+        encoder = load_encoder(stored.config.encoder, stored.reads_maps, stored.encoders, stored.adapters)
+    return make_model(stored, encoder).to(device)
+
+
+def make_model(stored: StoredModel, encoder: TextEncoder | None) -> Model:
+    """Make a model of what its directory holds, on the CPU."""
+    path, config = stored.path, stored.config
+    words = None
+    if stored.words is not None:
+        vectors = to_float32(stored.weights["embedder.words.vectors"][FIRST:])
+        words = WordVectors(stored.words, as_tensor(vectors))
     try:
-        model = build_model(config, schema, encoder, words, record.characters)
+        model = build_model(config, stored.schema, encoder, words, stored.characters)
     except ConfigError as error:
         raise ConfigError(f"{path / 'config.json'}: {error}") from None
     except (RuntimeError, MemoryError) as error:  # torch's words for a network that has no room
         raise RelatumError(f"{path / 'config.json'}: the network cannot be made ({error}); {CURE}") from None
     try:
-        model.network.load_state_dict({name: value.float() for name, value in weights.items()})
+        model.network.load_state_dict({name: as_tensor(value).float() for name, value in stored.weights.items()})
     except RuntimeError as error:
         raise RelatumError(f"{path / WEIGHTS}: the weights do not fit config.json: {error}\n{CURE}") from None
     model.network.eval()
-    return replace(model, calibration=record.calibration).to(device)
+    return replace(model, calibration=stored.calibration)
 
 
 def write_calibration(path: Path, calibration: Calibration | None, card: str, config: Config | None = None) -> None:
@@ -140,16 +133,6 @@ def write_calibration(path: Path, calibration: Calibration | None, card: str, co
     manifest.replace(**changed).write()
 
 
-def read_card(path: Path) -> str:
-    """Read the card of a model whose files have been checked; empty if it has none."""
-    if CARD not in Manifest.read(path):
-        return ""
-    try:
-        return read_bytes(path / CARD).decode()
-    except UnicodeDecodeError as error:
-        raise RelatumError(f"{path / CARD}: found a byte that is not UTF-8 at {error.start}; {CURE}") from None
-
-
 @contextmanager
 def copy_model(path: Path, target: Path) -> Iterator[Path]:
     """Yield a copy of a model's directory, which becomes `target` when the block ends without an error.
@@ -163,28 +146,6 @@ def copy_model(path: Path, target: Path) -> Iterator[Path]:
             (draft / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(path / name, draft / name)
         yield draft
-
-
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise RelatumError(f"{path}: the weights cannot be read ({error}); {CURE}") from None
-
-
-def _read_words(path: Path, weights: dict[str, torch.Tensor]) -> WordVectors:
-    """Return the words of words.json and their vectors, which are among the weights."""
-    words = read_json(path / "words.json", list)
-    check_entries(path / "words.json", words)
-    vectors = weights.get("embedder.words.vectors")
-    if vectors is None or vectors.ndim != 2:
-        raise RelatumError(f"{path / WEIGHTS}: found no vectors for the words of words.json; {CURE}")
-    if len(words) != len(vectors) - FIRST:
-        raise RelatumError(
-            f"{path / 'words.json'}: found {len(words)} words, but {WEIGHTS} has vectors for {len(vectors) - FIRST}; "
-            f"{CURE}"
-        )
-    return WordVectors(tuple(words), vectors[FIRST:].float())
 
 
 def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[str, str]) -> dict[str, Any] | None:
@@ -229,11 +190,6 @@ def _save_beside(model: Model, folder: Path, before: Path | None, known: dict[st
     return {"beside": records}
 
 
-def inside_names(config: Config) -> list[str]:
-    """Return the names of the folders of encoders stored inside: the first encoder's, then those of the others."""
-    return [ENCODER, *(f"{ENCODER}-{number}" for number in range(2, len(config.encoder.beside) + 2))]
-
-
 def _copy_encoder(source: Path, folder: Path, before: Path | None, name: str) -> dict[str, str]:
     """Copy the files of an encoder, or link their twins in `before`; return the sha256 of the source files.
 
@@ -263,69 +219,6 @@ def _link_or_copy(twin: Path | None, source: Path, target: Path) -> None:
         else:
             return
     shutil.copyfile(source, target)
-
-
-def _listed_folder(manifest: Manifest, name: str) -> Path:
-    """Return a folder inside the model; refuse a folder without files in the manifest, which have been checked."""
-    if not any(file.startswith(f"{name}/") for file in manifest.files):
-        raise RelatumError(f"{manifest.folder / name}: the files of the model's {name} are not there; {CURE}")
-    return manifest.folder / name
-
-
-def _find_encoder(record: EncoderRecord, manifest: Manifest, inside: str) -> Path:
-    """Return the folder of a model's encoder, which must be the very encoder that the model was trained with.
-
-    For an encoder stored in the folder `inside` of the model, the model's manifest ensures that.
-    """
-    path = manifest.folder
-    if record.inside:
-        return _listed_folder(manifest, inside)
-    if Path(record.name).is_absolute() and not Path(record.name).is_dir():
-        raise RelatumError(
-            f"{path}: the model was trained with the encoder in the folder {record.name}, which is not there; put it "
-            "back, or make a link there to where it is now"
-        )
-    folder = find_encoder(record.name)
-    if files_hash(folder) == record.files_sha256:
-        return folder
-    cure = f"get the encoder {record.name!r} that it was trained with"
-    found = weights_hash(folder)
-    if found != record.sha256:
-        raise RelatumError(
-            f"{folder}: the encoder's weights have the sha256 {found}, but {path} was trained with {record.sha256}; "
-            f"{cure}"
-        )
-    raise RelatumError(
-        f"{folder}: the encoder has the weights that {path} was trained with, but its settings or its tokenizer are "
-        f"others (the sha256 of its files is not {record.files_sha256}); {cure}"
-    )
-
-
-def _check_sizes(path: Path, record: ModelRecord, schema: Schema, weights: Mapping[str, torch.Tensor]) -> None:
-    """Refuse sizes that the weights do not have, before a network of these sizes is made.
-
-    Everything that has a size is a dimension of some weights, so no size is larger than the largest dimension.
-    """
-    config = record.config
-    largest = max((size for tensor in weights.values() for size in tensor.shape), default=0)
-    sizes = {
-        "model.width": config.model.width,
-        "table.width": config.table.width or 0,
-        "sequence.feedforward_width": config.sequence.feedforward_width if config.sequence.kind != "none" else 0,
-        "characters.width": config.characters.width if config.characters.kind != "none" else 0,
-        "table.kernel_size": config.table.kernel_size if config.table.kind == "cnn" else 0,
-        "characters": len(record.characters),
-        "entity types": len(schema.entity_types),
-        "relation types": len(schema.relation_types) if config.table.kind != "none" else 0,
-    }
-    n_layers = len({name.split(".")[1] for name in weights if name.startswith("layers.")})
-    wrong = next((f"{number} for {name}" for name, number in sizes.items() if number > largest), None)
-    if not config.model.share_layers and config.model.n_layers > n_layers:
-        wrong = f"{config.model.n_layers} for model.n_layers"
-    if wrong:
-        raise RelatumError(
-            f"{path / WEIGHTS}: the weights do not fit config.json and schema.json, which have {wrong}\n{CURE}"
-        )
 
 
 def _check_functions(config: Config) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from relatum.encoders.base import EncoderInput, EncoderOutput, Features, stack_features
@@ -15,9 +14,8 @@ from relatum.layers.characters import CharacterBatch, PaddedCharacterBatch
 from relatum.layers.padding import Padding, measure
 from relatum.models.inputs import ModelInputs, Vectors
 from relatum.models.model import Model
+from relatum.models.padding import Numbers, pad_rows
 from relatum.models.vocabulary import Vocabulary
-
-Numbers = NDArray[np.int64]
 
 MAX_CHARACTERS = 64
 """The most characters of a word that is read with padding; a longer word would cost memory for all words of a batch."""
@@ -121,15 +119,6 @@ def round_words(n_words: int) -> int:
 def round_characters(n_characters: int) -> int:
     """Round the characters of a batch's words up to a multiple of 8, at least 8."""
     return max(1, -(-n_characters // 8)) * 8
-
-
-def pad_rows(rows: Sequence[Numbers | None], n_words: int) -> Numbers:
-    """Return (batch, words): a number for each word, 0 where there is none."""
-    padded = np.zeros((len(rows), n_words), np.int64)
-    for target, row in zip(padded, rows, strict=True):
-        if row is not None:
-            target[: len(row)] = row
-    return padded
 
 
 def _pad_words(characters: Numbers, lengths: Numbers) -> Numbers | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-
-import torch
+from typing import TYPE_CHECKING
 
 from relatum.config import Config
 from relatum.encoders.base import TextEncoder
-from relatum.models.network import TableSequenceNetwork
 from relatum.models.vocabulary import Vocabulary
 from relatum.schema import Schema
 from relatum.tagging.tagging import Tagging
 from relatum.types import Calibration
+
+if TYPE_CHECKING:
+    import torch
+
+    from relatum.models.network import TableSequenceNetwork
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.models.model import Model
-from relatum.models.network import TableSequenceNetwork
 from relatum.models.outputs import Outputs
+
+if TYPE_CHECKING:
+    from relatum.models.network import TableSequenceNetwork
+
+RuntimeName = Literal["auto", "native", "torch"]
+"""A choice of runtime: "native" is compiled code without torch, "torch" plain PyTorch, "auto" the best that can run."""
 
 
 class Runtime(Protocol):

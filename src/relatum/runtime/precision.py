@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Literal, get_args
 
 from relatum.errors import ConfigError
-from relatum.models.model import Model
-from relatum.models.network import TableSequenceNetwork
+
+if TYPE_CHECKING:
+    from relatum.models.model import Model
+    from relatum.models.network import TableSequenceNetwork
 
 Precision = Literal["fp32", "bf16"]
 
@@ -31,6 +31,8 @@ def set_precision(model: Model, precision: Precision) -> None:
     """
     check_precision(precision)
     if precision == "bf16":
+        import torch
+
         for layer in model.network.layers:
             for part in (layer.pairing, layer.table_encoder):
                 if part is not None:
@@ -39,4 +41,6 @@ def set_precision(model: Model, precision: Precision) -> None:
 
 def has_half_precision(network: TableSequenceNetwork) -> bool:
     """True if `set_precision` has cast the weights of products over tables to bfloat16."""
+    import torch
+
     return any(weight.dtype == torch.bfloat16 for weight in network.layers.parameters())

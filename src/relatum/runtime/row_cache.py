@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from sys import getsizeof
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -130,7 +130,7 @@ def join_words(sentences: Sequence[Sequence[str]]) -> list[str]:
     return list(chain.from_iterable(sentences))
 
 
-_in_use: WeakSet[RowCache[object]] = WeakSet()
+_in_use: WeakSet[RowCache[Any]] = WeakSet()
 
 
 def _unlock_all() -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError
 from relatum.extractor.finding import shipped_models
+from relatum.kernels.threads import set_threads
 from relatum.scale import ray_cluster
 from relatum.scale.attempts import PATIENCE, Attempts
 from relatum.scale.job import Entry, Job
@@ -188,10 +189,9 @@ class _Actor:
 
     def __init__(self, plan: WorkerPlan, threads: int, attempts: Any) -> None:
         import ray
-        import torch
 
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        torch.set_num_threads(threads)
+        set_threads(threads)
         name = ray.get_runtime_context().get_actor_id()
         with _noting_failure(attempts, _describe):
             if not ray.get(attempts.begin_worker.remote(name)):

@@ -104,7 +104,7 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     check_resampling(bootstrap, seed)
     remarks = Remarks(monitor)
     extractor = _load(model, ensemble, remarks, loading)
-    config, schema = extractor.model.config, extractor.model.schema
+    config, schema = extractor.config, extractor.schema
     policy = change_section(config.data, overlaps=overlaps, crossing=crossing)
     examples = load_examples(data, part, config.model_copy(update={"data": policy}), format, remarks)
     gold = [example.full_gold for example in examples]
@@ -116,7 +116,7 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     given = gold_entities or config.evaluation.entities == "gold"
     predictions = predict_examples(extractor, examples, given, on_progress)
     pairs = [(own, prediction.found) for own, prediction in zip(gold, predictions, strict=True)]
-    ceiling = measure_ceiling(examples, extractor.model.tagging, macro_over)
+    ceiling = measure_ceiling(examples, extractor.tagging, macro_over)
     report = make_report([pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given, ceiling=ceiling)
     (scored,) = report.systems
     return ModelEvaluation(

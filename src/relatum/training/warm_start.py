@@ -12,9 +12,10 @@ from relatum.config import Config, find_given, list_keys, without_idle
 from relatum.encoders.adapters import load_adapters
 from relatum.errors import ConfigError
 from relatum.extractor.finding import find_model, shipped_models
-from relatum.models.checkpoint import ADAPTERS, inside_names, load_model
+from relatum.models.checkpoint import load_model
 from relatum.models.model import Model
 from relatum.models.record import ModelRecord
+from relatum.models.stored import ADAPTERS, inside_names
 from relatum.models.vocabulary import FIRST
 from relatum.training.arguments import write_override
 

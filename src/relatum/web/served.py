@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-import torch
-
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
+from relatum.kernels.threads import count_threads, set_threads
 from relatum.types import Prediction, Sentence
 from relatum.web.handover import Handover
 from relatum.web.limits import Limits, Refusal
@@ -42,14 +41,14 @@ class ServedModel:
         If not given, both are chosen for the device.
         """
         self.name, self.extractor, self.limits = name, extractor, limits
-        on_cpu, n_cores = extractor.model.device.type == "cpu", torch.get_num_threads()
+        on_cpu, n_cores = extractor.device == "cpu", count_threads()
         if batch_size is None:
             batch_size = min(CPU_BATCH, extractor.batch_size) if on_cpu else extractor.batch_size
         if n_readers is None:
             n_readers = min(MAX_READERS, n_cores) if on_cpu else 1
 
         def use_share(share: float) -> None:
-            torch.set_num_threads(max(1, int(n_cores * share)))  # it is the thread's own
+            set_threads(max(1, int(n_cores * share)))  # it is the thread's own
 
         self.queue = BatchQueue(
             extractor,
@@ -68,7 +67,7 @@ class ServedModel:
 
     def info(self) -> dict[str, Any]:
         """Return the description of the model for clients."""
-        config, schema = self.extractor.model.config, self.extractor.model.schema
+        config, schema = self.extractor.config, self.extractor.schema
         return {
             "name": self.name,
             "entity_types": list(schema.entity_types),

@@ -79,10 +79,8 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
         pairs = [
             (example.full_gold, prediction.found) for example, prediction in zip(examples, predictions, strict=True)
         ]
-        macro_over = usable_macro(
-            record.config.evaluation.macro_over, extractor.model.schema, (gold for gold, _ in pairs)
-        )
-        scores[part] = evaluate(pairs, extractor.model.schema, macro_over, gold_entities=True)
+        macro_over = usable_macro(record.config.evaluation.macro_over, extractor.schema, (gold for gold, _ in pairs))
+        scores[part] = evaluate(pairs, extractor.schema, macro_over, gold_entities=True)
     return scores
 
 

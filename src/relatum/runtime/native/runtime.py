@@ -15,9 +15,9 @@ from relatum.kernels.network.characters import PackedCharacters
 from relatum.kernels.network.cpu import SOURCE, is_available
 from relatum.kernels.network.whole import PackedNetwork
 from relatum.kernels.tensors import as_array, as_array_or_none, as_tensor
-from relatum.models.collate import pad_rows
 from relatum.models.model import Model
 from relatum.models.outputs import LayerState, Outputs
+from relatum.models.padding import pad_rows
 from relatum.runtime.base import evaluating
 from relatum.runtime.character_cache import CharacterVectorCache
 from relatum.runtime.native.encoder import prepare_features
