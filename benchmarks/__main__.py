@@ -15,6 +15,7 @@ BENCHMARKS = (
     "tagging",
     "extract",
     "encoders_cpu",
+    "cold",
     "scale",
     "kills",
     "serve",

@@ -30,6 +30,8 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent
 BUILD = ("hatchling", "editables")
 UNHASHED = "torch"
+RUN_EXTRA = "torch"
+"""The extra of relatum that `make demo` installs: with it, all commands run, and extraction needs no compiler."""
 _OLDEST = (3, 11)
 _HEAD = "# Written by scripts/lock.py from constraints.txt; do not edit.\n"
 
@@ -50,7 +52,7 @@ def version_of(pin: Requirement) -> str:
 def find_needed(names: Iterable[str]) -> set[str]:
     """Find everything that packages depend on, themselves included, as it is installed here."""
     needed: set[str] = set()
-    waiting = [(name, "") for name in names]
+    waiting = [(name, extra) for name in names for extra in ("", *([RUN_EXTRA] if name == "relatum" else []))]
     seen = set(waiting)
     while waiting:
         name, extra = waiting.pop()

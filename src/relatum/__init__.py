@@ -127,7 +127,14 @@ shorten_waiting()  # before anything below imports torch
 def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'relatum' has no attribute {name!r}")
-    value = getattr(import_module(_MODULE_OF[name]), name)
+    try:
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    except ModuleNotFoundError as error:
+        from relatum.errors import IN_EXTRA_TORCH, MissingExtraError
+
+        if (error.name or "").partition(".")[0] not in IN_EXTRA_TORCH:
+            raise
+        raise MissingExtraError(f"relatum.{name}", "torch") from error
     globals()[name] = value
     return value
 

@@ -87,6 +87,10 @@ class FormatError(RelatumError):
     """A data format that is unknown, cannot be guessed, or cannot hold what is asked of it."""
 
 
+IN_EXTRA_TORCH = ("torch", "transformers")
+"""The libraries of the extra `torch`, which extraction by compiled code does without."""
+
+
 class MissingExtraError(RelatumError):
     """An optional dependency that is not installed."""
 

@@ -106,7 +106,7 @@ def test_doctor_tells_needed_packages_from_others(monkeypatch: pytest.MonkeyPatc
     found = section("versions")
     assert found["numpy"].state == "ok"
     assert (found["odd-one"].state, found["odd-one"].cure) == ("broken", "pip install odd-one")
-    assert (found["transformers"].state, found["transformers"].cure) == ("missing", "pip install transformers")
+    assert (found["transformers"].state, found["transformers"].cure) == ("missing", "pip install 'relatum[torch]'")
     assert found["pydantic"].detail.endswith("older than 99.5")
     assert (found["pydantic"].state, found["pydantic"].cure) == ("broken", "pip install 'pydantic>=99.5'")
     assert "spacy" not in found
@@ -136,7 +136,18 @@ def test_doctor_names_the_extra_that_brings_a_missing_package(monkeypatch: pytes
     assert (found["h5py"].state, found["h5py"].cure) == ("missing", "pip install 'relatum[elmo]'")
     assert (found["spacy"].state, found["spacy"].cure) == ("ok", "")
     # What is used now, not all that pyproject.toml has names for.
-    assert set(found) == {"spacy", "h5py", "onnx", "peft", "accelerate", "matplotlib", "optuna", "fastapi"} | {
+    assert set(found) == {
+        "torch",
+        "transformers",
+        "spacy",
+        "h5py",
+        "onnx",
+        "peft",
+        "accelerate",
+        "matplotlib",
+        "optuna",
+        "fastapi",
+    } | {
         "pyarrow",
         "ray",
         "s3fs",

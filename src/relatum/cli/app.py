@@ -34,7 +34,7 @@ from relatum.cli import (
     train,
     tune,
 )
-from relatum.errors import NO_SPACE, RelatumError, explain_os_error, printable
+from relatum.errors import IN_EXTRA_TORCH, NO_SPACE, MissingExtraError, RelatumError, explain_os_error, printable
 
 app = typer.Typer(
     name="relatum",
@@ -98,6 +98,10 @@ def _run(action: Callable[[], object]) -> int:
         return stop.code if isinstance(stop.code, int) else 0
     except RelatumError as error:
         return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in IN_EXTRA_TORCH:
+            raise
+        return _fail(str(MissingExtraError("this command", "torch")))
     except RecursionError:
         return _fail("found values nested too deeply to be written; expected records of ordinary depth")
     except BrokenPipeError:

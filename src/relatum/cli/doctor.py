@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from relatum.errors import IN_EXTRA_TORCH
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -17,9 +19,13 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyda
 
 _TORCH_CURE = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cpu (without a GPU)"
 
+_EXTRA_CURE = "pip install 'relatum[torch]'"
+
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 
 EXTRAS = (
+    ("torch", "torch", "all but extraction by compiled code: training, GPUs, other models"),
+    ("torch", "transformers", "encoders that are no BERT, and tuned ones"),
     ("spacy", "spacy", "spaCy's files"),
     ("elmo", "h5py", "ELMo as the encoder"),
     ("fetch", "onnx", "encoders that are fetched as ONNX files"),
@@ -89,7 +95,9 @@ def _versions() -> Iterator[Finding]:
         version, least = _version(name), needed.get(name)
         if version is None:
             state: Literal["missing", "broken"] = "missing" if least is None else "broken"
-            yield Finding(name, "not installed", state, f"pip install {name}")
+            yield Finding(
+                name, "not installed", state, _EXTRA_CURE if name in IN_EXTRA_TORCH else f"pip install {name}"
+            )
         elif least and _numbers(version) < _numbers(least):
             yield Finding(name, f"{version}, older than {least}", "broken", f"pip install '{name}>={least}'")
         else:
@@ -182,6 +190,11 @@ def _torch() -> ModuleType | Finding:
     """Return the module torch, or the finding that says why it cannot be imported."""
     try:
         import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            return Finding("torch", f"cannot be imported: {error}", "broken", _TORCH_CURE)
+        detail = "not installed: compiled code extracts on a CPU; training, GPUs and other models need it"
+        return Finding("torch", detail, "missing", _EXTRA_CURE)
     except (ImportError, OSError) as error:  # OSError: a library that it needs
         return Finding("torch", f"cannot be imported: {error}", "broken", _TORCH_CURE)
     return torch
@@ -207,8 +220,9 @@ def _cuda(torch: ModuleType) -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
-    if isinstance(_torch(), Finding):
-        yield Finding("md-gru", "needs torch, see above", "broken")
+    missing = _torch()
+    if isinstance(missing, Finding):
+        yield Finding("md-gru", "in a network of torch: needs torch, see above", missing.state)
         return
     import torch
 
@@ -222,14 +236,16 @@ def _backends() -> Iterator[Finding]:
 
 
 def _runtimes() -> Iterator[Finding]:
-    if isinstance(_torch(), Finding):
-        yield Finding("torch", "needs torch, see above", "broken")
-        return
     from relatum.runtime.base import explain
 
+    missing = _torch()
     for runtime in explain():
         used = "reads on a CPU; " if runtime.is_used else ""
-        yield Finding(runtime.name, used + runtime.reason)
+        if runtime.name == "torch" and isinstance(missing, Finding):
+            state = "broken" if runtime.is_used else missing.state
+            yield Finding("torch", f"{used}needs torch, see above", state, _EXTRA_CURE if runtime.is_used else "")
+        else:
+            yield Finding(runtime.name, used + runtime.reason)
 
 
 def _extras() -> Iterator[Finding]:

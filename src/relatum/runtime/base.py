@@ -53,9 +53,14 @@ def select(model: Model) -> Runtime:
 
 def explain(model: Model | None = None) -> tuple[RuntimeReport, ...]:
     """Return all runtimes, the fastest first, and which of them reads with a model; with the shipped ones if None."""
-    from relatum.runtime.native.runtime import explain_native
+    if model is None:
+        from relatum.runtime.native.model import explain_machine
 
-    is_native, reason = explain_native(model)
+        is_native, reason = explain_machine()
+    else:
+        from relatum.runtime.native.runtime import explain_native
+
+        is_native, reason = explain_native(model)
     return (
         RuntimeReport("native", is_native, reason),
         RuntimeReport("torch", not is_native, "plain PyTorch, on any device and for every model"),

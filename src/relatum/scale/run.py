@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from relatum.errors import RelatumError
-from relatum.extractor.device import choose_device
+from relatum.extractor.device import is_cpu
 from relatum.scale.inputs import Source, find_source, path_of
 from relatum.scale.job import Job, JobReport, JobSettings
 from relatum.scale.local import LocalEngine, count_cores
@@ -87,7 +87,7 @@ def _for_device(settings: JobSettings, engine: Engine) -> JobSettings:
     """Fill in the device, and the sizes of batches on a GPU; the machine that starts Ray need not have one itself."""
     device = settings.device
     if engine != "ray" or device != "cuda":
-        device = choose_device(device).type
+        device = "cpu" if is_cpu(device) else "cuda"
     if device != "cuda":
         return replace(settings, device=device)
     batch_size, max_cells = settings.batch_size or GPU_BATCH, settings.max_cells or GPU_CELLS

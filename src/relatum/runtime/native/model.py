@@ -273,6 +273,11 @@ def expected_shapes(model: NativeModel) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def explain_machine() -> tuple[bool, str]:
+    """Return whether compiled code can read here, and why or why not; nothing is compiled."""
+    return can_load(network_code.SOURCE)
+
+
 def find_refusal() -> str | None:
     """Return why compiled code cannot read on this machine; None if it can. Compiles the code on first call."""
     for code in (network_code, encoder_code):

@@ -101,8 +101,8 @@ class NativeRuntime:
         packed.read(vocabulary.spell("".join(words)), lengths, as_array(table), first)
 
 
-def explain_native(model: Model | None) -> tuple[bool, str]:
-    """Return whether compiled code reads with a model, or with the shipped ones on a CPU, and why or why not."""
+def explain_native(model: Model) -> tuple[bool, str]:
+    """Return whether compiled code reads with a model, and why or why not."""
     can, reason = can_load(SOURCE)
-    refusal = NativeRuntime(model).find_refusal() if can and model is not None else None
+    refusal = NativeRuntime(model).find_refusal() if can else None
     return can and refusal is None, refusal or reason
