@@ -76,9 +76,16 @@ def make_commands(before: Path | None) -> list[Command]:
 
 def make_row(command: Command, samples: Sequence[tuple[float, float, float]], least_cpu: float) -> Row:
     walls, cpus, peaks = zip(*samples, strict=True)
-    seconds = [round(one, 3) for one in (statistics.median(walls), min(walls), statistics.median(cpus), min(cpus))]
-    tree = "this" if command.tree == HERE else "before"
-    return Row(command.name, tree, *seconds, round(statistics.median(peaks), 1), round(least_cpu / min(cpus), 3))
+    return Row(
+        command.name,
+        "this" if command.tree == HERE else "before",
+        round(statistics.median(walls), 3),
+        round(min(walls), 3),
+        round(statistics.median(cpus), 3),
+        round(min(cpus), 3),
+        round(statistics.median(peaks), 1),
+        round(least_cpu / min(cpus), 3),
+    )
 
 
 def main() -> int:

@@ -80,8 +80,10 @@ def exact(extractions: Sequence[Extraction]) -> list[object]:
 def assert_close(found: Sequence[Extraction], wanted: Sequence[Extraction]) -> None:
     for one, two in zip(found, wanted, strict=True):
         assert (one.entities, one.relations) == (two.entities, two.relations)
-        scores = [[item.score for item in (*half.entities, *half.relations)] for half in (one, two)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+        for own, other in zip(one.entities, two.entities, strict=True):
+            assert own.score == pytest.approx(other.score, abs=1e-4)
+        for mine, others in zip(one.relations, two.relations, strict=True):
+            assert mine.score == pytest.approx(others.score, abs=1e-4)
 
 
 def load(folder: Path, **settings: str) -> Extractor:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import isqrt
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args, overload
 
-from relatum.config import Config
 from relatum.data.batching import make_batches
 from relatum.data.context import find_context, window_context
 from relatum.data.documents import map_spans
@@ -22,23 +19,19 @@ from relatum.data.splitting import Rule, Splitter, make_splitter, rule_name
 from relatum.data.windows import make_passage_windows, make_windows, merge_relations, merge_windows
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, MissingExtraError, RelatumError
-from relatum.extractor.device import choose_device, has_torch, is_cpu
 from relatum.extractor.finding import find_model, not_a_name
+from relatum.extractor.held import ModelHolder, load_held
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.extractor.unseen import UnseenCharacters
-from relatum.kernels.backend import allows_compiled
 from relatum.models.model import Model
-from relatum.models.stored import StoredModel, read_card
-from relatum.runtime.base import Runtime, RuntimeName, select
+from relatum.models.stored import read_card
+from relatum.runtime.base import RuntimeName
 from relatum.runtime.native.model import NativeModel
-from relatum.runtime.native.network import RefusedError
 from relatum.runtime.native.reader import NativeReader
-from relatum.runtime.precision import Precision, check_precision, set_precision
-from relatum.schema import Schema
+from relatum.runtime.precision import Precision, check_precision
 from relatum.tagging.sequence import check_fit
-from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
@@ -57,7 +50,7 @@ C = TypeVar("C")
 """The type of the context of a text."""
 
 
-class Extractor:
+class Extractor(ModelHolder):
     """Reads text with a trained model."""
 
     def __init__(
@@ -72,15 +65,13 @@ class Extractor:
         for name, value in (("batch_size", batch_size), ("max_cells", max_cells)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
-        self._held = model
-        self._runtime_name = "auto"
+        super().__init__(model)
         self.card = card
         self.name = ""
         """The name or folder that the model was loaded from; empty for a model that was not loaded."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
-        self._selected: tuple[object, object, Runtime | NativeReader] | None = None
         self._unseen = find_unseen([model])
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
@@ -131,7 +122,7 @@ class Extractor:
         path = find_model(name_or_path)
         given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
         names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
-        model = _load(path, "auto" if device is None else device, names, precision, runtime)
+        model = load_held(path, "auto" if device is None else device, names, precision, runtime)
         text = model.config.text
         splitter = make_splitter(given.get("words", text.words), given.get("sentences", text.sentences))
         extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
@@ -139,106 +130,10 @@ class Extractor:
         extractor._runtime_name = runtime
         return extractor
 
-    @property
-    def model(self) -> Model:
-        """The model as modules of torch, which reads from now on: the weights may be changed.
-
-        A model that compiled code has read so far is made of torch's modules at first use, which needs torch.
-        """
-        if isinstance(self._held, NativeModel):
-            try:
-                self._held = self._held.to_torch()
-            except ImportError as error:
-                raise MissingExtraError("looking into a model, or saving or changing it,", "torch") from error
-        return self._held
-
-    @model.setter
-    def model(self, model: Model) -> None:
-        self._held = model
-
-    @property
-    def config(self) -> Config:
-        """The settings of the model."""
-        return self._held.config
-
-    @property
-    def schema(self) -> Schema:
-        """The labels of the model."""
-        return self._held.schema
-
-    @property
-    def tagging(self) -> Tagging:
-        """The tags of the model."""
-        return self._held.tagging
-
-    @property
-    def device(self) -> str:
-        """The device of the model, such as "cpu" or "cuda:0"."""
-        return str(self._held.device)
-
-    @property
-    def runtime(self) -> Runtime | NativeReader:
-        """The runtime that reads with the model; selected at first use, and again for another model or device."""
-        if not allows_compiled() and isinstance(self._held, NativeModel):
-            self.model  # noqa: B018  # another backend was named, and only torch has others
-        held, device = self._held, self._held.device
-        if self._selected is None or self._selected[0] is not held or self._selected[1] != device:
-            self._selected = held, device, self._select()
-        return self._selected[2]
-
-    def _select(self) -> Runtime | NativeReader:
-        if isinstance(self._held, NativeModel):
-            return NativeReader(self._held)
-        if self._runtime_name == "torch":
-            from relatum.runtime.torch import TorchRuntime
-
-            return TorchRuntime(self._held)
-        return select(self._held)
-
     def __repr__(self) -> str:
         entities = _shorten(self.schema.entity_types)
         relations = _shorten(self.schema.relation_names) or "no relations"
         return f"<{type(self).__name__} {self.name!r} on {self.device}: {entities}; {relations}>"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy or another process, with the weights; weights on a GPU are copied to the CPU.
-
-        The state is pickled here: torch's pickler for processes would move the weights of this extractor to shared
-        memory, while compiled code may be reading them. The splitter is left unpickled: a user's function may need that
-        pickler.
-        """
-        state = {name: value for name, value in self.__dict__.items() if name not in ("splitter", "_selected")}
-        if self.device != "cpu":
-            state = deepcopy(state)
-            for model in _models_of(state):
-                model.to("cpu")
-        return {"state": pickle.dumps(state), "splitter": self.splitter, "device": self.device}
-
-    def __setstate__(self, stored: dict[str, Any]) -> None:
-        """Take up the state of another extractor, on the same device; on the CPU where there is no such device."""
-        state = pickle.loads(stored["state"])
-        self.__dict__.update(state, splitter=stored["splitter"], _selected=None)
-        if stored["device"].startswith("cuda"):
-            import torch
-
-            device = torch.device(stored["device"])
-            if (device.index or 0) < torch.cuda.device_count():
-                for model in _models_of(state):
-                    model.to(device)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a new or empty directory."""
-        model = self.model
-        import torch
-
-        from relatum.models.checkpoint import save_model
-
-        if any(weight.dtype == torch.bfloat16 for weight in model.network.parameters()):
-            raise RelatumError(
-                f"{path}: the weights have been rounded to bfloat16 for reading, and are not saved so; load the model "
-                "with precision='fp32' to save it"
-            )
-        save_model(model, Path(path), self.card)
 
     @overload
     def __call__(self, text: str, threshold: float | None = None) -> Extraction: ...
@@ -538,33 +433,6 @@ class Extractor:
         return sentences
 
 
-def _load(
-    path: Path, device: torch.device | str, text: Mapping[str, str], precision: Precision, runtime: str
-) -> Model | NativeModel:
-    """Load the model in a directory, for compiled code without torch if that can read it."""
-    reason = f"it reads on the CPU, and the device is {str(device)!r}"
-    if runtime == "torch" and not has_torch():
-        raise MissingExtraError("runtime='torch'", "torch")
-    wants_native = runtime != "torch" and is_cpu(device) and allows_compiled()
-    stored = StoredModel.read(path, text)
-    if wants_native:
-        try:
-            return NativeModel.of(stored, precision)
-        except RefusedError as refusal:
-            reason = str(refusal)
-    if runtime == "native":
-        raise RelatumError(f"{path}: the runtime 'native' cannot read this model here: {reason}; use runtime='auto'")
-    try:
-        from relatum.models.checkpoint import load_stored
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{path}: compiled code cannot read this model here ({reason}), and PyTorch", "torch"
-        ) from error
-    model = load_stored(stored, choose_device(device))
-    set_precision(model, precision)
-    return model
-
-
 def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
     """Refuse given entities that do not belong to the sentences."""
     if len(entities) != len(sentences):
@@ -597,11 +465,6 @@ def find_unseen(models: Sequence[Model | NativeModel]) -> UnseenCharacters | Non
     """Return the characters that none of the models has seen; None if some model does not read characters."""
     vocabularies = [model.characters.entries for model in models if model.characters is not None]
     return UnseenCharacters(chain.from_iterable(vocabularies)) if len(vocabularies) == len(models) else None
-
-
-def _models_of(state: Mapping[str, Any]) -> list[Model]:
-    """The models in the state of an extractor; an ensemble has several."""
-    return [state["_held"], *state.get("members", ())]
 
 
 def _shorten(names: Sequence[str]) -> str:

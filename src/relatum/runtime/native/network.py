@@ -22,7 +22,7 @@ from relatum.models.form import cell_specs, count_rounds
 Weights = Mapping[str, Array]
 """The weights of a module by the names that torch gives them."""
 NORM_EPSILON = 1e-5
-"""What torch's layer norm adds to a variance."""
+"""The number that torch's layer norm adds to a variance."""
 
 
 class RefusedError(RelatumError):
@@ -31,18 +31,18 @@ class RefusedError(RelatumError):
 
 @dataclass(frozen=True, slots=True)
 class LayerForm:
-    """What the weights of a table-sequence layer do not tell."""
+    """The form of a table-sequence layer, as far as its weights do not tell it."""
 
     scan: Form
     activates: bool
     """True if the output of attention goes through a ReLU."""
     epsilons: tuple[float, float] = (NORM_EPSILON, NORM_EPSILON)
-    """What the norms after attention and after the feed-forward network add to variances."""
+    """The numbers that the norms add to variances: after attention, and after the feed-forward network."""
 
 
 @dataclass(frozen=True, slots=True)
 class OuterForm:
-    """What the weights of a network do not tell of the way through its layers."""
+    """The way through the layers of a network, which its weights do not tell."""
 
     n_rounds: int
     reads_sequence: bool
@@ -114,9 +114,14 @@ def pack_sequence(weights: Weights, epsilons: tuple[float, float], activates: bo
 
 def pack_characters(weights: Weights) -> PackedCharacters:
     """Return the LSTM over characters packed for compiled code, which takes words unsorted and unpadded."""
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    directions = [[weights[f"lstm.{name}{end}"] for name in names] for end in ("", "_reverse")]
+    directions = [_direction(weights, end) for end in ("", "_reverse")]
     return PackedCharacters(weights["embedding.weight"], directions)
+
+
+def _direction(weights: Weights, end: str) -> list[Array]:
+    """Return the weights of one direction of an LSTM, in the order of `nn.LSTM.all_weights`."""
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    return [weights[f"lstm.{name}{end}"] for name in names]
 
 
 def _dense(weights: Weights, name: str) -> tuple[Array, Array]:
