@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import networkx
+
     from relatum.graph.merging import Extracted
+    from relatum.graph.saving import GraphFormat
     from relatum.types import Document
+
+BASE = "https://example.org/"
+"""The beginning of IRIs if no other is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,55 @@ class KnowledgeGraph:
         from relatum.graph.records import from_record
 
         return from_record(record)
+
+    def to_networkx(self) -> networkx.MultiDiGraph[str]:
+        """Return the graph for networkx.
+
+        Nodes have the attributes name, label, count and mentions; edges have their label as key, and the attributes
+        label, score, count and evidence.
+        """
+        from relatum.graph.networks import to_networkx
+
+        return to_networkx(self)
+
+    def to_graphml(self) -> str:
+        """Return the graph as GraphML, for Gephi, yEd, Cytoscape and others; evidence is JSON in an attribute."""
+        from relatum.graph.networks import to_graphml
+
+        return to_graphml(self)
+
+    def to_turtle(self, base: str = BASE) -> str:
+        """Return the graph as RDF in Turtle; every IRI begins with `base`."""
+        from relatum.graph.rdf import to_rdf
+
+        return to_rdf(self, "turtle", base)
+
+    def to_jsonld(self, base: str = BASE) -> str:
+        """Return the graph as RDF in JSON-LD; every IRI begins with `base`."""
+        from relatum.graph.rdf import to_rdf
+
+        return to_rdf(self, "json-ld", base)
+
+    def to_cypher(self) -> str:
+        """Return a script of Cypher that adds the graph to Neo4j, one statement a line."""
+        from relatum.graph.neo4j import to_cypher
+
+        return to_cypher(self)
+
+    def to_html(self, title: str = "", max_nodes: int = 500) -> str:
+        """Return an HTML page that draws the graph; of a larger graph, it shows the strongest nodes, and says so."""
+        from relatum.graph.drawing.page import draw
+
+        return draw(self, title or "Knowledge graph", max_nodes)
+
+    def save(self, path: str | Path, format: GraphFormat | None = None, base: str = BASE) -> None:
+        """Write the graph in the format that the suffix says: .json, .html, .graphml, .ttl, .jsonld, .cypher or .csv.
+
+        csv is a new folder with the files that `neo4j-admin database import` reads. `base` is the beginning of IRIs.
+        """
+        from relatum.graph.saving import find_format, save
+
+        save(self, Path(path), format or find_format(Path(path)), base)
 
     def __repr__(self) -> str:
         return f"<KnowledgeGraph: {self._counts()}>"
