@@ -24,6 +24,7 @@ from relatum.cli import (
     encoder,
     evaluate,
     extract,
+    graph,
     init,
     inspect,
     probe,
@@ -61,6 +62,7 @@ def _options(
 
 
 app.command("extract")(extract.extract)
+app.command("graph")(graph.graph)
 app.command("serve")(serve.serve)
 app.command("init")(init.init)
 app.command("train")(train.train)

@@ -89,16 +89,18 @@ class KnowledgeGraph:
     edges: tuple[Edge, ...] = ()
 
     @classmethod
-    def of(cls, extractions: Iterable[Extracted | Document], keep: int | None = None) -> KnowledgeGraph:
+    def of(
+        cls, extractions: Iterable[Extracted | Document], keep: int | None = None, threshold: float | None = None
+    ) -> KnowledgeGraph:
         """Merge the extractions of many texts, or annotated documents, which are read one at a time.
 
         Only the graph is held in memory. With `keep`, each node keeps at most that many mentions, and each edge that
-        many places as evidence: the ones with the best scores. `left_out` counts the others. An extraction without an
-        id is known by its number.
+        many places as evidence: the ones with the best scores. `left_out` counts the others. `threshold` leaves out
+        entities and relations with a lower score. An extraction without an id is known by its number.
         """
         from relatum.graph.merging import GraphBuilder
 
-        builder = GraphBuilder(keep)
+        builder = GraphBuilder(keep, threshold)
         for extraction in extractions:
             builder.add(extraction)
         return builder.build()
@@ -188,12 +190,13 @@ class KnowledgeGraph:
         save(self, Path(path), format or find_format(Path(path)), base)
 
     def __repr__(self) -> str:
-        return f"<KnowledgeGraph: {self._counts()}>"
+        return f"<KnowledgeGraph: {self.describe()}>"
 
     def __str__(self) -> str:
-        return "\n".join([self._counts(), *self._lines()])
+        return "\n".join([self.describe(), *self._lines()])
 
-    def _counts(self) -> str:
+    def describe(self) -> str:
+        """Return the numbers of nodes and edges in words."""
         nodes, edges = len(self.nodes), len(self.edges)
         return f"{nodes:,} node{'' if nodes == 1 else 's'}, {edges:,} edge{'' if edges == 1 else 's'}"
 
