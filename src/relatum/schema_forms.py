@@ -155,7 +155,9 @@ def _reachable(models: Sequence[object]) -> list[type[BaseModel]]:
         try:
             model.model_rebuild()
         except (NameError, PydanticUserError) as error:
-            raise SchemaError(f"{model.__name__}: {error}; define the class that the field names") from None
+            raise SchemaError(
+                f"{model.__name__}: {str(error).splitlines()[0]}; define the class that the field names"
+            ) from None
         for name, field in model.model_fields.items():
             waiting += _targets(model, name, field)
     return found
