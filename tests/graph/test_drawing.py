@@ -30,7 +30,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.elements and self.elements[-1][0] == "script":
-            self.scripts.append(data)
+            self.scripts += [data] if data.strip() else []
         else:
             self.text += data
 
