@@ -129,17 +129,12 @@ def test_annotated_data_of_any_format_is_read_without_a_model(
 
 
 def test_several_inputs_are_merged_and_their_documents_told_apart(
-    capsys: pytest.CaptureFixture[str],
-    examples_folder: Path,
-    results: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], examples_folder: Path, results: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(examples_folder / "graph" / "2.txt", "2.txt")
-    shutil.copy(results, "results.jsonl")
-    (edge,) = [edge for edge in graph_of(capsys, "2.txt", "results.jsonl").edges if edge.head == "loc/lisbon"]
-    assert [one.document for one in edge.evidence] == ["2", "results.jsonl/1", "results.jsonl/2"]
+    text = examples_folder / "graph" / "2.txt"
+    (edge,) = [edge for edge in graph_of(capsys, text, results).edges if edge.head == "loc/lisbon"]
+    names = [text.with_suffix("").as_posix(), f"{results.as_posix()}/1", f"{results.as_posix()}/2"]
+    assert [one.document for one in edge.evidence] == names
 
 
 @pytest.mark.parametrize("indent", [None, 2])
