@@ -64,3 +64,17 @@ def crowded(trained: Path, examples_folder: Path, tmp_path: Path) -> tuple[Path,
     data = tmp_path / "crowded.jsonl"
     data.write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
     return model, data
+
+
+@pytest.fixture
+def crossing(trained: Path, examples_folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A model that refuses relations between sentences, and a file whose last text has one, and nested entities."""
+    text = "Anna Berg slept.\n\nOslo near Bonn."
+    places = [("a", 0, 9, "Peop"), ("b", 18, 22, "Loc"), ("c", 28, 32, "Loc"), ("d", 0, 4, "Org")]
+    entities = [dict(zip(("id", "start", "end", "label"), place, strict=True)) for place in places]
+    relations = [{"head": "b", "tail": "a", "label": "Live_In"}, {"head": "b", "tail": "c", "label": "Located_In"}]
+    record = {"id": "x", "text": text, "entities": entities, "relations": relations}
+    data = tmp_path / "crossing.jsonl"
+    texts = (examples_folder / "news" / "dev.jsonl").read_text(encoding="utf-8")
+    data.write_text(texts + json.dumps(record) + "\n", encoding="utf-8")
+    return trained / "model", data

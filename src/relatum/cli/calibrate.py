@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
+from relatum.cli.options import BatchSize, Crossing, DataFormat, MaxCells, Overlaps, Splitting, read_splitting
 from relatum.cli.train import Device
 
 
@@ -23,6 +23,8 @@ def calibrate(
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
 ) -> None:
     """Fit the scores of a model to annotated sentences that it was not trained on, and save that with the model.
 
@@ -43,6 +45,8 @@ def calibrate(
             part,
             out=out,
             format=from_,
+            overlaps=overlaps,
+            crossing=crossing,
             monitor=CommandMonitor(),
             on_progress=on_progress,
             device=device,

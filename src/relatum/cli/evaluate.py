@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relatum.cli.errors import Errors, Report, Train, Worst
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precision, Splitting, read_splitting
+from relatum.cli.options import (
+    BatchSize,
+    Crossing,
+    DataFormat,
+    MaxCells,
+    Others,
+    Overlaps,
+    Precision,
+    Splitting,
+    read_splitting,
+)
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -50,20 +60,8 @@ def evaluate(
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
-    overlaps: Annotated[
-        Literal["fail", "drop", "keep-longest", "keep"] | None,
-        typer.Option(
-            help="Nested, overlapping, discontinuous gold entities: refuse them, or count those that training would "
-            "leave out as missed; as in training if not given."
-        ),
-    ] = None,
-    crossing: Annotated[
-        Literal["fail", "drop", "join"] | None,
-        typer.Option(
-            help="Gold relations between sentences: refuse them, count them as missed, or join the sentences; as in "
-            "training if not given."
-        ),
-    ] = None,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
 ) -> None:
     """Let a model read annotated sentences, and score what it finds.
 

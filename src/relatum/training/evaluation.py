@@ -105,8 +105,7 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     remarks = Remarks(monitor)
     extractor = _load(model, ensemble, remarks, loading)
     config, schema = extractor.model.config, extractor.model.schema
-    policy = change_section(config.data, overlaps=overlaps, crossing=crossing)
-    examples = load_examples(data, part, config.model_copy(update={"data": policy}), format, remarks)
+    examples = load_examples(data, part, config, format, remarks, overlaps, crossing)
     gold = [example.full_gold for example in examples]
     macro_over = usable_macro(config.evaluation.macro_over, schema, gold)
     if unknown := schema.unknown_types(gold):
@@ -132,9 +131,21 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     )
 
 
-def load_examples(data: str | Path, part: str, config: Config, format: str | None, monitor: Monitor) -> list[Example]:
-    """Load the sentences of a part as training reads them; the monitor hears remarks on them."""
-    examples, remarks = load_part(Path(data), part, config, format)
+def load_examples(
+    data: str | Path,
+    part: str,
+    config: Config,
+    format: str | None,
+    monitor: Monitor,
+    overlaps: Overlaps | None = None,
+    crossing: Crossing | None = None,
+) -> list[Example]:
+    """Load the sentences of a part as training reads them; the monitor hears remarks on them.
+
+    `overlaps` and `crossing` replace the settings of training if they are given.
+    """
+    policy = change_section(config.data, overlaps=overlaps, crossing=crossing)
+    examples, remarks = load_part(Path(data), part, config.model_copy(update={"data": policy}), format)
     for remark in remarks:
         monitor.say(remark)
     return examples
