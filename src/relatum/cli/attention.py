@@ -88,12 +88,13 @@ def attention(
 
     from relatum.cli.annotated import load_annotated
     from relatum.cli.console import say
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
     from relatum.data.atomic import replacing_file
+    from relatum.data.passages import describe_number
     from relatum.lab.attention.heads import measure_heads
 
     examples, _ = load_annotated(data, part, from_, extractor.model, model, overlaps, crossing)
-    with count_sentences(str(data)) as on_progress:
+    with show_progress(str(data)) as on_progress:
         scores = measure_heads(extractor, examples, on_progress)
     if out is not None:
         import json
@@ -104,7 +105,7 @@ def attention(
         say(f"wrote {out}")
     if bertviz is not None or html is not None:
         _export_examples(extractor, examples, show, scores, bertviz, html)
-    _show(extractor, scores, f"{model}: {len(examples):,} sentences of {data}", best)
+    _show(extractor, scores, f"{model}: {describe_number(examples, extractor.model.config.text.unit)} of {data}", best)
 
 
 def _export_text(extractor: Extractor, text: str, bertviz: Path | None, html: Path | None) -> None:

@@ -32,13 +32,13 @@ def calibrate(
     kind. A model that comes with relatum is not changed: name a new folder with --out.
     """
     from relatum.cli.console import CommandMonitor, results, say
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
     from relatum.cli.score_tables import show_confidence
     from relatum.evaluation.ceiling import describe_ceiling, is_limited
     from relatum.training import calibration
 
     rules = read_splitting(splitting)
-    with count_sentences(str(data)) as on_progress:
+    with show_progress(str(data)) as on_progress:
         calibrated = calibration.calibrate(
             model,
             data,

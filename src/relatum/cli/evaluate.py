@@ -75,13 +75,14 @@ def evaluate(
 
     from relatum.cli.console import CommandMonitor, say
     from relatum.cli.errors import ErrorReader, find_training, wants_errors
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
+    from relatum.data.passages import describe_number
     from relatum.training.evaluation import evaluate_model
 
     rules = read_splitting(splitting)
     with_errors = wants_errors(errors, worst, train)
     training = find_training(data, part, train, from_) if with_errors else None  # a wrong --train is told at once
-    with count_sentences(str(data)) as on_progress:
+    with show_progress(str(data)) as on_progress:
         evaluated = evaluate_model(
             [model, *(others or ())],
             data,
@@ -115,7 +116,8 @@ def evaluate(
         added = {"errors": analysis.to_dict(worst or 0)} if analysis else {}
         print(json.dumps({**evaluated.to_dict(), **added}, indent=2))
         return
-    _show(evaluated, f"{title}: {len(evaluated.examples):,} sentences of {data}", by_threshold)
+    counted = describe_number(evaluated.examples, own.config.text.unit)
+    _show(evaluated, f"{title}: {counted} of {data}", by_threshold)
     if reader and analysis:
         reader.show(analysis, worst)
 

@@ -187,7 +187,8 @@ def _probe_corpus(
     extractor: Extractor, loaded: tuple[list[Example], bool], model: str, data: Path, part: str, as_json: bool
 ) -> None:
     from relatum.cli.console import results, show, show_json
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
+    from relatum.data.passages import count_sentences, describe_number
     from relatum.evaluation.ceiling import ceiling_record, describe_ceiling, is_limited, measure_ceiling
     from relatum.lab.probing import measure_layers, predict_layers
 
@@ -196,7 +197,7 @@ def _probe_corpus(
     gold = [example.full_gold for example in examples]
     given = [example.gold.entities for example in examples] if settings.entities == "gold" else None
     ceiling = measure_ceiling(examples, extractor.model.tagging, settings.macro_over)
-    with count_sentences(str(data)) as on_progress:
+    with show_progress(str(data)) as on_progress:
         found = predict_layers(extractor, [example.sentence for example in examples], given, on_progress)
     macro_over = settings.macro_over if all_known or settings.macro_over != "schema" else "all"
     layers = measure_layers(gold, found, extractor.model.schema, macro_over)
@@ -205,13 +206,13 @@ def _probe_corpus(
             "model": model,
             "data": str(data),
             "part": part,
-            "sentences": len(examples),
+            "sentences": count_sentences(examples),
             "ceiling": ceiling_record(ceiling),
             "layers": [{"layer": number, **layer.to_dict()} for number, layer in enumerate(layers, 1)],
         }
         show_json(record)
         return
-    show(f"{model}: {len(examples):,} sentences of {data}")
+    show(f"{model}: {describe_number(examples, extractor.model.config.text.unit)} of {data}")
     show_layers(results(), layers)
     if is_limited(ceiling):
         print(f"The best that the tagging allows: {describe_ceiling(ceiling)}.")
