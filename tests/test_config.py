@@ -699,6 +699,7 @@ def test_width_of_the_table_must_be_divided_among_its_directions() -> None:
         (["tagging.kind=spans", "tagging.fill=lower"], "tagging.fill", 'set tagging.kind to "words"'),
         (["tagging.kind=spans", "tagging.cells=last"], "tagging.cells", 'set tagging.kind to "words"'),
         (["tagging.kind=spans", "tagging.directed=false"], "tagging.directed", 'set tagging.kind to "words"'),
+        (["tagging.kind=spans", "tagging.conflicts=first"], "tagging.conflicts", 'set tagging.kind to "words"'),
         (["tagging.kind=spans", "decoding.opposite=ignored"], "decoding.opposite", 'set tagging.kind to "words"'),
         (["tagging.kind=spans", "decoding.entities=viterbi"], "decoding.entities", 'set tagging.kind to "words"'),
         (["decoding.overlap=any"], "decoding.overlap", 'set tagging.kind to "spans"'),
