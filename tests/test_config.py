@@ -120,6 +120,7 @@ OPTIONAL = [
     "encoder.lora_modules",
     "words.path",
     "table.width",
+    "decoding.entity_threshold",
     "decoding.relation_threshold",
     "training.start",
     "training.encoder_learning_rate",
