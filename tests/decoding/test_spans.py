@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from relatum.decoding import spans
 from relatum.decoding.probabilities import Logits
 from relatum.decoding.relations import Constraints
-from relatum.decoding.spans import Overlap, SpanChoices, decode_spans
+from relatum.decoding.spans import MOST_RELATIONS, MOST_WORDS, Overlap, SpanChoices, decode_spans
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
 from relatum.tagging.spans import SpanTags
@@ -221,7 +222,7 @@ def test_results_do_not_depend_on_the_batch(
 
 @pytest.mark.parametrize("most", [1, 2, 7])
 @pytest.mark.parametrize("several", [True, False])
-def test_number_of_pairs_decided_together_makes_no_difference(
+def test_number_of_cells_decided_together_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, most: int, several: bool
 ) -> None:
     lengths, choices = [5, 1, 4], SpanChoices(several_relations=several)
@@ -232,16 +233,60 @@ def test_number_of_pairs_decided_together_makes_no_difference(
     largest = []
 
     def noted(values: Logits, pairs: list[spans._Pair], *others: object) -> object:
-        largest.append(len(pairs))
+        largest.append(sum(pair.head.span.width * pair.tail.span.width for pair in pairs[:-1]))
         return find_relations(values, pairs, *others)  # type: ignore[arg-type]
 
     find_relations = spans._find_relations
     monkeypatch.setattr(spans, "_find_relations", noted)
-    monkeypatch.setattr(spans, "_MOST_PAIRS", most)
+    monkeypatch.setattr(spans, "_MOST_CELLS", most)
     found = decode_spans(logits, lengths, TAGS, choices)
     assert found == expected
     assert list(map(scores_of, found)) == list(map(scores_of, expected))
-    assert max(largest) == most
+    assert max(largest) == most - 1
+
+
+def test_entities_beyond_the_limit_are_those_of_the_lowest_scores(caplog: pytest.LogCaptureFixture) -> None:
+    """A model that was hardly trained may find every span to be an entity: 300 of each type in 24 words."""
+    logits = pad([random_logits(TAGS, n_words, n_words) for n_words in (24, 4)], 1, 0)
+    logits[..., : len(SCHEMA.entity_types)] += 5
+    (crowded, few) = decode_spans(Logits(logits), [24, 4], TAGS, ANY)
+    (alone,) = decode_spans(Logits(logits[1:, :4, :4]), [4], TAGS, ANY)
+    assert few == alone
+    everything = expect_entities(squash(logits[0, :24, :24]), TAGS, ANY)
+    assert sum(one.span.width for one in everything) > 2 * MOST_WORDS
+    by_score = sorted(everything, key=lambda one: -(one.score or 0))
+    n_words = np.cumsum([one.span.width for one in by_score])
+    assert set(crowded.entities) == set(by_score[: int((n_words <= MOST_WORDS).sum())])
+    assert "too many entities exceed their threshold in 1 sentences, which keep those with the highest" in caplog.text
+
+
+def test_long_passage_in_which_every_span_is_an_entity_is_decoded_in_limited_time() -> None:
+    tags = SpanTags(Schema(("X", "Y"), tuple(RelationType(f"r{number}") for number in range(20))))
+    rng = np.random.default_rng(0)
+    logits = rng.normal(3, 1, (1, 300, 300, len(tags.names))).astype(np.float32)
+    begun = time.monotonic()
+    (found,) = decode_spans(Logits(logits), [300], tags, ANY)
+    assert time.monotonic() - begun < 20, "about 1 s; 90,300 entities have 8 billion pairs"
+    assert 0 < sum(one.span.width for one in found.entities) <= 600
+    assert 0 < len(found.relations) <= MOST_RELATIONS
+
+
+def test_relations_beyond_the_limit_are_those_of_the_lowest_scores(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lengths = [6, 1, 3]
+    logits = Logits(pad([random_logits(TAGS, n_words, 2 * n_words) + 2 for n_words in lengths], 0, 0))
+    everything = decode_spans(logits, lengths, TAGS, ANY)
+    assert not caplog.text
+    monkeypatch.setattr(spans, "MOST_RELATIONS", 5)
+    for most in (1, 30, 10_000):
+        monkeypatch.setattr(spans, "_MOST_CELLS", most)
+        for one, limited in zip(everything, decode_spans(logits, lengths, TAGS, ANY), strict=True):
+            best = sorted(one.relations, key=lambda relation: -(relation.score or 0))[:5]
+            assert limited.entities == one.entities
+            assert limited.relations == tuple(relation for relation in one.relations if relation in best)
+    assert "too many relations exceed their threshold" in caplog.text
+    assert max(len(one.relations) for one in everything) > 20
 
 
 def test_score_of_an_entity_is_the_mean_of_its_two_cells() -> None:

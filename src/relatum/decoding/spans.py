@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,8 +21,17 @@ Overlap = Literal["none", "nested", "any"]
 _Array = NDArray[np.float64]
 _Indices = NDArray[np.intp]
 
-_MOST_PAIRS = 8192
-"""The most pairs of entities that are decided together, so that a text full of entities does not fill the memory."""
+_MOST_CELLS = 65_536
+"""The most cells of pairs of entities that are decided together, so that they do not fill the memory."""
+MOST_WORDS = 256
+"""The most words that the entities of a sentence have together, or twice the words of the sentence if that is more.
+
+The cells of all pairs are the square of this number, so that it limits time and memory. A trained model stays far below
+it; one that was hardly trained may find nearly all spans to be entities.
+"""
+MOST_RELATIONS = 4096
+"""The most relations of a sentence."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,8 @@ def decode_spans(
     two cells. The score of a relation is the mean over the cells of its two entities and their mirrored cells. If one
     of the two shares words with another entity, it is at most the score of each corner of the pair: of the corner's own
     tag, and of the relation's tag there. Whatever exceeds its threshold is found, as far as the choices allow; of
-    entities or relations that exclude one another, those with the highest scores are kept.
+    entities or relations that exclude one another, those with the highest scores are kept. So are those with the
+    highest scores of more entities than `MOST_WORDS` allows, and of more than `MOST_RELATIONS`; a warning is logged.
 
     If `entities` are given, only relations between them are looked for.
     """
@@ -63,10 +74,21 @@ def decode_spans(
     if entities is None:
         entities = _find_entities(probabilities, lengths, tags, choices)
     relations: list[list[Relation]] = [[] for _ in entities]
+    crowded: set[int] = set()
     for pairs in _batches(_list_pairs(entities, lengths)):
-        for sentence, relation in _find_relations(probabilities, pairs, tags, choices):
+        for sentence, relation in _find_relations(probabilities, pairs, tags, choices, crowded):
             relations[sentence].append(relation)
+    crowded.update(number for number, related in enumerate(relations) if len(related) > MOST_RELATIONS)
+    for number in crowded:
+        relations[number] = _keep_highest(relations[number])
+    _warn(crowded, "relations", f"{MOST_RELATIONS:,}", "relation_threshold")
     return [Annotation(found, tuple(related)) for found, related in zip(entities, relations, strict=True)]
+
+
+def _keep_highest(relations: Sequence[Relation]) -> list[Relation]:
+    """Return as many relations as a sentence may have, in their order."""
+    by_score = sorted(range(len(relations)), key=lambda number: -(relations[number].score or 0))
+    return [relations[number] for number in sorted(by_score[:MOST_RELATIONS])]
 
 
 def _probable(probabilities: Probabilities | Logits, *indices: NDArray[np.intp]) -> _Array:
@@ -96,13 +118,44 @@ def _find_entities(
     score = (
         _probable(probabilities, sentence, first, last, kind) + _probable(probabilities, sentence, last, first, kind)
     ) / 2
+    kept = score > choices.entity_threshold
+    limits = [max(MOST_WORDS, 2 * length) for length in lengths]
+    crowded = _drop_lowest(kept, sentence, last - first + 1, score, limits)
+    _warn(crowded, "entities", f"{MOST_WORDS} words together, or twice the words of the sentence", "entity_threshold")
     names = tags.schema.entity_types
     found: list[list[Entity]] = [[] for _ in lengths]
-    columns = (sentence, first, last, kind, score)
-    for number, start, end, label, certain in zip(*(column.tolist() for column in columns), strict=True):
-        if certain > choices.entity_threshold:
-            found[number].append(Entity(Span(start, end + 1), names[label], score=certain))
+    columns = (column[kept].tolist() for column in (sentence, first, last, kind, score))
+    for number, start, end, label, certain in zip(*columns, strict=True):
+        found[number].append(Entity(Span(start, end + 1), names[label], score=certain))
     return [tuple(_without_conflicts(of_sentence, choices.overlap)) for of_sentence in found]
+
+
+def _drop_lowest(
+    kept: NDArray[np.bool_], sentence: _Indices, size: _Indices, score: _Array, limits: Sequence[int]
+) -> set[int]:
+    """Drop candidates from `kept` until their sizes do not exceed the limit of their sentence, lowest scores first.
+
+    Return the sentences that had more.
+    """
+    totals = np.bincount(sentence[kept], size[kept], len(limits))
+    crowded = (totals > np.array(limits)).nonzero()[0].tolist()
+    for number in crowded:
+        rows = (kept & (sentence == number)).nonzero()[0]
+        by_score = rows[np.argsort(-score[rows], kind="stable")]
+        kept[by_score[size[by_score].cumsum() > limits[number]]] = False
+    return set(crowded)
+
+
+def _warn(crowded: Collection[int], what: str, limit: str, key: str) -> None:
+    if crowded:
+        _log.warning(
+            "too many %s exceed their threshold in %s sentences, which keep those with the highest scores (%s); train "
+            "for longer, or raise decoding.%s",
+            what,
+            len(crowded),
+            limit,
+            key,
+        )
 
 
 def _without_conflicts(entities: list[Entity], overlap: Overlap) -> Iterable[Entity]:
@@ -146,19 +199,25 @@ def _list_pairs(entities: Sequence[Sequence[Entity]], lengths: Sequence[int]) ->
 
 def _batches(pairs: Iterable[_Pair]) -> Iterable[list[_Pair]]:
     batch: list[_Pair] = []
+    n_cells = 0
     for pair in pairs:
         batch.append(pair)
-        if len(batch) == _MOST_PAIRS:
+        n_cells += pair.head.span.width * pair.tail.span.width
+        if n_cells >= _MOST_CELLS:
             yield batch
-            batch = []
+            batch, n_cells = [], 0
     if batch:
         yield batch
 
 
 def _find_relations(
-    probabilities: Probabilities | Logits, pairs: Sequence[_Pair], tags: SpanTags, choices: SpanChoices
+    probabilities: Probabilities | Logits,
+    pairs: Sequence[_Pair],
+    tags: SpanTags,
+    choices: SpanChoices,
+    crowded: set[int],
 ) -> Iterable[tuple[int, Relation]]:
-    """Yield the relations of pairs, each with the number of its sentence."""
+    """Yield the relations of pairs, each with the number of its sentence; add sentences with too many to `crowded`."""
     kinds = tags.schema.relation_types
     if not kinds:
         return
@@ -171,7 +230,14 @@ def _find_relations(
     found = scores > choices.relation_threshold
     if not choices.several_relations:
         found &= np.arange(len(kinds)) == scores.argmax(1)[:, None]
-    for number, kind in zip(*(column.tolist() for column in found.nonzero()), strict=True):
+    rows, columns = found.nonzero()
+    if len(rows) > MOST_RELATIONS:
+        sentences = np.array([pair.sentence for pair in pairs])[rows]
+        kept = np.ones(len(rows), dtype=bool)
+        limits = [MOST_RELATIONS] * len(values_of(probabilities))
+        crowded |= _drop_lowest(kept, sentences, np.ones_like(rows), scores[rows, columns], limits)
+        rows, columns = rows[kept], columns[kept]
+    for number, kind in zip(rows.tolist(), columns.tolist(), strict=True):
         pair = pairs[number]
         yield pair.sentence, Relation(pair.head, pair.tail, kinds[kind].name, min(float(scores[number, kind]), 1.0))
 
