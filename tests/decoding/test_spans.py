@@ -132,18 +132,24 @@ def score_relation(table: Table, pair: Pair, kind: RelationType, entities: list[
     return score
 
 
-def is_possible(head: Entity, tail: Entity, kind: RelationType, choices: SpanChoices) -> bool:
+def is_possible(
+    head: Entity, tail: Entity, kind: RelationType, choices: SpanChoices, entities: Iterable[Entity]
+) -> bool:
     later = (head.span, head.label, head.fragments) > (tail.span, tail.label, tail.fragments)
     if head == tail or (kind.symmetric and later):
         return False
-    return choices.constraints == "none" or kind.allows(head.label, tail.label)
+    if kind.allows(head.label, tail.label):
+        return True
+    heads, tails = ([other for other in entities if words(other) == words(one)] for one in (head, tail))
+    others = [kind.allows(one.label, other.label) for one, other in product(heads, tails) if one != other]
+    return choices.constraints == "none" and not any(others)
 
 
 def expect_relations(table: Table, entities: list[Entity], tags: SpanTags, choices: SpanChoices) -> list[Relation]:
     """Score every type for every ordered pair of different entities."""
     relations = []
     for head, tail in product(dict.fromkeys(entities), repeat=2):
-        kinds = [kind for kind in tags.schema.relation_types if is_possible(head, tail, kind, choices)]
+        kinds = [kind for kind in tags.schema.relation_types if is_possible(head, tail, kind, choices, entities)]
         scores = [score_relation(table, (head, tail), kind, entities, tags) for kind in kinds]
         of_pair = [Relation(head, tail, kind.name, score) for kind, score in zip(kinds, scores, strict=True)]
         if of_pair and not choices.several_relations:
@@ -289,6 +295,22 @@ def test_relations_beyond_the_limit_are_those_of_the_lowest_scores(
     assert max(len(one.relations) for one in everything) > 20
 
 
+def test_relation_of_two_entities_of_the_same_words_is_that_of_the_type_that_the_schema_allows() -> None:
+    one, same, other = entity(0, 2), entity(0, 2, "Y"), entity(3, 4, "Y")
+    table = np.zeros((1, 4, 4, N_TAGS))
+    for row, column in product(range(2), [3]):
+        write_tags(table, row, column, **{"→r": (0.9, 0.9), "→q": (0.9, 0.9), "first": (1, 1), "last": (1, 1)})
+    for entities in ((one, same, other), (same, other, one)):
+        (found,) = decode_spans(table, [4], TAGS, ANY, [entities])
+        assert set(found.relations) == {
+            Relation(one, other, "r"),  # r connects an X with a Y
+            Relation(one, other, "q"),  # q connects anything
+            Relation(same, other, "q"),
+        }
+    (found,) = decode_spans(table, [4], TAGS, ANY, [(same, other)])
+    assert Relation(same, other, "r") in found.relations, "without constraints, nothing is left out for its types alone"
+
+
 def test_score_of_an_entity_is_the_mean_of_its_two_cells() -> None:
     table = np.zeros((1, 3, 3, N_TAGS))
     table[0, 0, 2, 0], table[0, 2, 0, 0] = 0.9, 0.2
@@ -424,7 +446,7 @@ def test_sentence_of_one_word_may_have_entities_of_several_types(n_relations: in
     (found,) = decode_spans(Logits(np.full((1, 1, 1, len(tags.names)), 9.0)), [1], tags, ANY)
     one, other = entity(0, 1), entity(0, 1, "Y")
     assert found.entities == (one, other)
-    assert len(found.relations) == (5 if n_relations else 0), "two directed types both ways, one symmetric type"
+    assert len(found.relations) == (4 if n_relations else 0), "q both ways, r as the schema has it, s is symmetric"
 
 
 def test_without_entities_there_are_no_relations() -> None:

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from relatum.decoding.probabilities import Logits, Probabilities, check_sentences, check_shape, values_of
 from relatum.decoding.relations import Constraints
 from relatum.tagging.sequence import check_fit
-from relatum.tagging.spans import SpanTags, find_corners, find_sharing, words_of
+from relatum.tagging.spans import (
+    SpanTags,
+    find_corners,
+    find_same_words,
+    find_sharing,
+    is_other_allowed,
+    list_types,
+    words_of,
+)
 from relatum.tagging.table import comes_before
 from relatum.types import Annotation, Entity, Relation, Span
 
@@ -183,6 +191,8 @@ class _Pair:
     tail: Entity
     shares_words: bool
     """True if the head or the tail shares words with another entity, or with each other."""
+    others: tuple[tuple[str, str], ...] = ()
+    """The types of head and tail of all pairs of exactly these words, if there are several."""
 
 
 def _list_pairs(entities: Sequence[Sequence[Entity]], lengths: Sequence[int]) -> Iterable[_Pair]:
@@ -191,10 +201,12 @@ def _list_pairs(entities: Sequence[Sequence[Entity]], lengths: Sequence[int]) ->
         for entity in known:
             check_fit(entity, length)
         sharing = find_sharing(known)
+        same = find_same_words(known) if sharing else {}
         for head in known:
             for tail in known:
                 if head is not tail:
-                    yield _Pair(sentence, head, tail, bool(sharing) and not sharing.isdisjoint((head, tail)))
+                    shares_words = bool(sharing) and not sharing.isdisjoint((head, tail))
+                    yield _Pair(sentence, head, tail, shares_words, list_types(head, tail, same) if same else ())
 
 
 def _batches(pairs: Iterable[_Pair]) -> Iterable[list[_Pair]]:
@@ -279,18 +291,25 @@ def _score_corners(probabilities: Probabilities | Logits, pairs: Sequence[_Pair]
 
 
 def _possible(pairs: Sequence[_Pair], tags: SpanTags, constraints: Constraints) -> NDArray[np.bool_]:
-    """Return (pairs, relation types): True where a relation may be; symmetric ones need the earlier entity first."""
+    """Return (pairs, relation types): True where a relation may be; symmetric ones need the earlier entity first.
+
+    Of pairs of the same words, only those with types that the schema allows may have a relation, if there are any.
+    """
     kinds = tags.schema.relation_types
     possible = np.ones((len(pairs), len(kinds)), dtype=bool)
     symmetric = [kind for kind, one in enumerate(kinds) if one.symmetric]
-    known: dict[tuple[str, str], list[bool]] = {}
+    known: dict[tuple[tuple[str, str], ...], list[bool]] = {}
     for number, pair in enumerate(pairs):
         head, tail = pair.head, pair.tail
+        labels = head.label, tail.label
         if constraints == "schema":
-            labels = head.label, tail.label
-            if labels not in known:
-                known[labels] = [kind.allows(*labels) for kind in kinds]
-            possible[number] = known[labels]
+            if (labels,) not in known:
+                known[labels,] = [kind.allows(*labels) for kind in kinds]
+            possible[number] = known[labels,]
+        elif pair.others:
+            if (labels, *pair.others) not in known:
+                known[labels, *pair.others] = [not is_other_allowed(kind, labels, pair.others) for kind in kinds]
+            possible[number] = known[labels, *pair.others]
         if symmetric and comes_before(tail, head):
             possible[number, symmetric] = False
     return possible
