@@ -97,7 +97,7 @@ def test_calibration_counts_gold_that_the_model_cannot_express(crowded: tuple[Pa
     numbers = [f"{100 * score[name]:.2f}" for name in ("precision", "recall", "f1")]
     row = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["none"])
     assert row[2:] == numbers
-    assert "Gold that the tagging cannot express counts as missed; the best it allows: NER recall" in shown
+    assert "Gold that the model cannot find counts as missed; the best it allows: NER recall" in shown
 
 
 def test_gold_that_training_refuses_is_left_out_if_told_so(crossing: tuple[Path, Path], tmp_path: Path) -> None:

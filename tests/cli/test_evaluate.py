@@ -156,6 +156,7 @@ def test_relations_between_sentences_count_as_missed(trained: Path, tmp_path: Pa
     shown = run(*arguments, "--errors", "--report", tmp_path / "page.html", "--out", tmp_path / "out.jsonl").stdout
     assert "ceiling, micro" in shown
     assert "counts as missed" in shown
+    assert "  left out by data.overlaps or data.crossing: 1 relation\n" in shown
     assert "F1 66.67" in (tmp_path / "page.html").read_text()
     errors = run_json(*arguments, "--errors")["errors"]
     assert sum(one["support"] for one in errors["relations_strict"]["types"].values()) == 2

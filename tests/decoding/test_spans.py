@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from relatum.decoding import spans
 from relatum.decoding.probabilities import Logits
 from relatum.decoding.relations import Constraints
-from relatum.decoding.spans import MOST_RELATIONS, MOST_WORDS, Overlap, SpanChoices, decode_spans
+from relatum.decoding.spans import MOST_RELATIONS, MOST_WORDS, SpanChoices, decode_spans
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
-from relatum.tagging.spans import SpanTags
+from relatum.tagging.spans import Overlap, SpanTags
 from relatum.types import Annotation, Entity, Relation, Span
 
 SCHEMA = Schema(

@@ -33,8 +33,7 @@ def calibrate(
     """
     from relatum.cli.console import CommandMonitor, results, say
     from relatum.cli.progress import show_progress
-    from relatum.cli.score_tables import show_confidence
-    from relatum.evaluation.ceiling import describe_ceiling, is_limited
+    from relatum.cli.score_tables import print_ceiling, show_confidence
     from relatum.training import calibration
 
     rules = read_splitting(splitting)
@@ -58,7 +57,5 @@ def calibrate(
     for title, measured in (("before", calibrated.before), ("after", calibrated.after)):
         print(f"{title}:", end=" ")
         show_confidence(results(), measured, by_threshold=title == "after")
-    if is_limited(calibrated.ceiling):
-        best = describe_ceiling(calibrated.ceiling)
-        print(f"Gold that the tagging cannot express counts as missed; the best it allows: {best}.")
+    print_ceiling(calibrated.ceiling)
     say(f"wrote {calibrated.folder}")

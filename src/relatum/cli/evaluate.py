@@ -66,10 +66,11 @@ def evaluate(
     """Let a model read annotated sentences, and score what it finds.
 
     Sentences and words are those of DATA, or are split as in training. Scores are against all gold annotations: those
-    that the model cannot express count as missed, and the ceiling, the best that its tagging allows, stands below the
-    scores. The expected calibration error says how far the scores beside what is found are from the share of it that is
-    right. --json is described in relatum score --help; here it also has "ceiling": {TASK: {"micro": V, "macro": V}} and
-    "confidence": {TASK: {"n", "ece", "reliability", "thresholds"}} of entities and relations_strict.
+    that the model cannot find count as missed. Below the scores stands the ceiling, the best that the model allows,
+    with its reasons. The expected calibration error says how far the scores beside what is found are from the share of
+    it that is right. --json is described in relatum score --help; here it also has "ceiling": {TASK: {"micro": V,
+    "macro": V}, "losses": [{"reason", "n_entities", "n_relations"}]} and "confidence": {TASK: {"n", "ece",
+    "reliability", "thresholds"}} of entities and relations_strict.
     """
     import json
 
@@ -141,7 +142,8 @@ def _write_page(path: Path, evaluated: ModelEvaluation, analysis: ErrorAnalysis 
     whole = analysis or analyse(_pairs(evaluated), extractor.model.schema)
     facts = []
     if ceiling is not None and is_limited(ceiling):
-        facts.append(f"The best that the tagging allows: {describe_ceiling(ceiling)}")
+        facts.append(f"The best that the model allows: {describe_ceiling(ceiling)}")
+        facts += map(str, ceiling.losses)
     write_report(path, whole, evaluated.scores, title, losses, given, facts)
 
 

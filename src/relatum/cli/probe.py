@@ -188,15 +188,17 @@ def _probe_corpus(
 ) -> None:
     from relatum.cli.console import results, show, show_json
     from relatum.cli.progress import show_progress
+    from relatum.cli.score_tables import print_ceiling
     from relatum.data.passages import count_sentences, describe_number
-    from relatum.evaluation.ceiling import ceiling_record, describe_ceiling, is_limited, measure_ceiling
+    from relatum.evaluation.ceiling import Limits, ceiling_record, measure_ceiling
     from relatum.lab.probing import measure_layers, predict_layers
 
     examples, all_known = loaded
     settings = extractor.model.config.evaluation
     gold = [example.full_gold for example in examples]
     given = [example.gold.entities for example in examples] if settings.entities == "gold" else None
-    ceiling = measure_ceiling(examples, extractor.model.tagging, settings.macro_over)
+    limits = Limits.of(extractor.model.config, extractor.find_windows)
+    ceiling = measure_ceiling(examples, extractor.model.tagging, settings.macro_over, limits)
     with show_progress(str(data)) as on_progress:
         found = predict_layers(extractor, [example.sentence for example in examples], given, on_progress)
     macro_over = settings.macro_over if all_known or settings.macro_over != "schema" else "all"
@@ -214,8 +216,7 @@ def _probe_corpus(
         return
     show(f"{model}: {describe_number(examples, extractor.model.config.text.unit)} of {data}")
     show_layers(results(), layers)
-    if is_limited(ceiling):
-        print(f"The best that the tagging allows: {describe_ceiling(ceiling)}.")
+    print_ceiling(ceiling)
 
 
 def show_layers(console: Console, layers: Sequence[LayerFigures]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +13,19 @@ from relatum.decoding.probabilities import Logits, Probabilities, check_sentence
 from relatum.decoding.relations import Constraints
 from relatum.tagging.sequence import check_fit
 from relatum.tagging.spans import (
+    Overlap,
     SpanTags,
     find_corners,
     find_same_words,
     find_sharing,
     is_other_allowed,
+    keep_compatible,
     list_types,
     words_of,
 )
 from relatum.tagging.table import comes_before
 from relatum.types import Annotation, Entity, Relation, Span
 
-Overlap = Literal["none", "nested", "any"]
 _Array = NDArray[np.float64]
 _Indices = NDArray[np.intp]
 
@@ -168,18 +168,10 @@ def _warn(crowded: Collection[int], what: str, limit: str, key: str) -> None:
 
 def _without_conflicts(entities: list[Entity], overlap: Overlap) -> Iterable[Entity]:
     """Return the entities that may stand together, in their order; in a conflict the higher score wins."""
-    if overlap == "any" or len(entities) < 2:
+    if overlap == "any":
         return entities
-    kept: set[Entity] = set()
-    for entity in sorted(entities, key=lambda one: -(one.score or 0)):
-        if not any(_conflict(entity.span, other.span, overlap) for other in kept):
-            kept.add(entity)
+    kept = set(keep_compatible(sorted(entities, key=lambda one: -(one.score or 0)), overlap))
     return (entity for entity in entities if entity in kept)
-
-
-def _conflict(one: Span, other: Span, overlap: Overlap) -> bool:
-    nested = overlap == "nested" and (one.contains(other) or other.contains(one))
-    return one.overlaps(other) and not nested
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from relatum.tagging.sequence import DISCONTINUOUS, LostEntity, check_fit
 from relatum.tagging.table import ITSELF, MISSING, Cell, LostRelation, canonical
 from relatum.types import Annotation, Entity, Relation, Span
 
+Overlap = Literal["none", "nested", "any"]
 CORNERS = ("first", "last")
 MISPLACED = "its types are not in the schema, but others on the same words are"
 
@@ -223,7 +224,23 @@ def _add(tags: dict[Cell, set[int]], pairs: Iterable[tuple[Cell, int]]) -> None:
         tags.setdefault(cell, set()).add(tag)
 
 
-def find_overlap(spans: Iterable[Span]) -> Literal["none", "nested", "any"]:
+def keep_compatible(entities: Sequence[Entity], overlap: Overlap) -> list[Entity]:
+    """Return the entities that may stand together; of those that may not, the first is kept."""
+    if overlap == "any" or len(entities) < 2:
+        return list(entities)
+    kept: list[Entity] = []
+    for entity in entities:
+        if not any(_conflict(entity.span, other.span, overlap) for other in kept):
+            kept.append(entity)
+    return kept
+
+
+def _conflict(one: Span, other: Span, overlap: Overlap) -> bool:
+    nested = overlap == "nested" and (one.contains(other) or other.contains(one))
+    return one.overlaps(other) and not nested
+
+
+def find_overlap(spans: Iterable[Span]) -> Overlap:
     """Return how spans share words: not at all, only as one inside another or as the same span twice, or otherwise."""
     found: Literal["none", "nested"] = "none"
     around: list[Span] = []

@@ -10,9 +10,8 @@ from typing import Unpack
 from relatum.data.fitting import Crossing, Overlaps
 from relatum.errors import RelatumError
 from relatum.evaluation import confidence
-from relatum.evaluation.ceiling import measure_ceiling
+from relatum.evaluation.ceiling import Ceiling, Limits, measure_ceiling
 from relatum.evaluation.confidence import Calibrated, Confidence
-from relatum.evaluation.metrics import Scores
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.finding import find_model, shipped_models
 from relatum.extractor.piping import OnProgress
@@ -32,8 +31,8 @@ class ModelCalibration:
     calibration: Calibration
     before: Confidence
     after: Confidence
-    ceiling: Scores
-    """The best scores that the model's tagging allows: gold that it cannot express counts as missed."""
+    ceiling: Ceiling
+    """The best scores that the model allows: gold that it cannot express or find counts as missed."""
     remarks: tuple[str, ...]
     """The messages that the monitor heard."""
 
@@ -75,7 +74,8 @@ def calibrate(  # noqa: PLR0913 -- an argument for each option of the command
     pairs = [(example.full_gold, one.found) for example, one in zip(examples, predictions, strict=True)]
     calibrated = confidence.calibrate({part: pairs}, schema, given)
     assert calibrated.calibration is not None, "it was fitted on the part"
-    ceiling = measure_ceiling(examples, extractor.model.tagging)
+    limits = Limits.of(config, extractor.find_windows)
+    ceiling = measure_ceiling(examples, extractor.model.tagging, limits=limits)
     _save(calibrated, folder, None if out is None else Path(out), with_confidence(extractor.card, calibrated))
     return ModelCalibration(
         folder if out is None else Path(out),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.errors import NO_SPACE, NoSpaceError, RelatumError, explain_os_error
-from relatum.evaluation.ceiling import measure_ceiling
+from relatum.evaluation.ceiling import Ceiling, Limits, measure_ceiling
 from relatum.evaluation.confidence import Calibrated, calibrate, measure_confidence
 from relatum.evaluation.metrics import Scores, evaluate, usable_macro
 from relatum.extractor.device import is_out_of_memory
@@ -348,8 +348,9 @@ class _Run:
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
         found = {part: predict(whole, examples) for part, examples in parts.items()}
         scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
+        limits = Limits.of(whole.config, Extractor(whole).find_windows)
         ceilings = {
-            part: measure_ceiling(examples, whole.tagging, self._config.evaluation.macro_over)
+            part: measure_ceiling(examples, whole.tagging, self._config.evaluation.macro_over, limits)
             for part, examples in parts.items()
         }
         confidence = self._calibrate(parts, found)
@@ -409,7 +410,7 @@ class _Run:
         step: int,
         scores: dict[str, Scores],
         confidence: Calibrated | None = None,
-        ceilings: dict[str, Scores] | None = None,
+        ceilings: dict[str, Ceiling] | None = None,
     ) -> str:
         record = self._record
         return make_card(self._data, record.data, self._config, record.command, step, scores, confidence, ceilings)
