@@ -174,9 +174,9 @@ def _join_limits(members: Sequence[Model]) -> Config:
     context = max(member.config.encoder.context for member in members)  # each encoder knows how many of them it reads
     extraction = config.extraction.model_copy(update=limits)
     encoder = config.encoder.model_copy(update={"context": context})
-    means = {
-        key: sum(getattr(member.config.decoding, key) or 0.5 for member in members) / len(members)
-        for key in _THRESHOLDS
-    }
-    decoding = config.decoding.model_copy(update=means)
+    decoding = config.decoding.model_copy(update={key: _mean_threshold(members, key) for key in _THRESHOLDS})
     return config.model_copy(update={"extraction": extraction, "encoder": encoder, "decoding": decoding})
+
+
+def _mean_threshold(members: Sequence[Model], key: str) -> float:
+    return sum(getattr(member.config.decoding, key) or 0.5 for member in members) / len(members)
