@@ -9,7 +9,6 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
 from math import isqrt
-from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -26,7 +25,7 @@ from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
 from relatum.extractor.finding import find_model, not_a_name
 from relatum.extractor.jobs import Job, Window, do_jobs
-from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
+from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, check_pipe, join_sentences
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.extractor.unseen import UnseenCharacters
 from relatum.models.checkpoint import load_model, read_card, save_model
@@ -261,17 +260,9 @@ class Extractor:
         that cannot be read, such as a missing value: "raise" its error, "skip" it, or call a function with the text and
         the error. There is one answer for every text: None where a text was skipped, or what the function returned.
         """
-        if isinstance(texts, str | bytes) or not (hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")):
-            cure = "; put it in []" if isinstance(texts, str) else ""
-            raise TypeError(f"expected a list of texts, or another iterable, found {type(texts).__name__}{cure}")
-        _check_count("chunk", "sentences to gather", chunk)
-        _check_count("batch_size", "sentences in a batch", batch_size)
+        check_pipe(texts, chunk, batch_size, on_error)
         if threshold is not None:
             check_threshold(threshold)
-        if on_error not in ("raise", "skip") and not callable(on_error):
-            raise ValueError(
-                f"on_error is {on_error!r}; expected 'raise', 'skip' or a function of a text and its error"
-            )
         size = batch_size or self.batch_size
         options = PipeOptions(chunk or CHUNK * size, size, threshold, as_tuples, on_error, on_progress)
         answers = answer_texts(self, texts, options)
@@ -444,7 +435,13 @@ class Extractor:
         With `encoder.context`, each sentence also has words of its neighbours as context. A model that reads passages
         (`text.unit`) gets all sentences as one.
         """
-        words, ranges = self.splitter.split(text)
+        return self.split_at(text, *self.splitter.split(text))
+
+    def split_at(self, text: str, words: tuple[Span, ...], ranges: tuple[Span, ...]) -> list[Sentence]:
+        """Return the sentences of a text, as `split` does, from words and sentences that somebody else has found.
+
+        `words` are spans of characters, `ranges` are the sentences as ranges of words.
+        """
         if self._unseen is not None:
             words, ranges = self._unseen.drop_invisible(text, words, ranges)
         if self.model.config.text.unit == "passage" and words:
@@ -479,16 +476,6 @@ def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
     """The entities that lie in a window, counted from its start."""
     inside = tuple(entity for entity in entities if window.contains(entity.span))
     return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
-
-
-def _check_count(name: str, what: str, number: int | None) -> None:
-    """Refuse an argument of `pipe` that is not an integer of at least 1; None stands for the default."""
-    try:
-        is_count = number is None or index(number) >= 1
-    except TypeError:  # a string or a float, for example
-        is_count = False
-    if not is_count:
-        raise ValueError(f"{name} is the number of {what}; expected at least 1, found {number!r}")
 
 
 def find_unseen(models: Sequence[Model]) -> UnseenCharacters | None:
