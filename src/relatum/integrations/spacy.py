@@ -212,7 +212,7 @@ class RelatumComponent:
     ) -> None:
         """Store the relations between entities that the documents have already."""
         given = [part for doc, of_doc in zip(docs, split, strict=True) for part in self._given(doc, of_doc)]
-        entities = [[entity for entity, _ in part] for part in given]
+        entities = [_first(part) for part in given]
         predictions = iter(zip(given, self.extractor.predict(sentences, entities), strict=True))
         for doc, of_doc in zip(docs, split, strict=True):
             spans: list[DocSpan] = []
@@ -456,6 +456,10 @@ def _damaged(name: str, error: Exception) -> RelatumError:
 
 def _entity(span: DocSpan, score: float | None = None) -> Entity:
     return Entity(Span(span.start_char, span.end_char), span.label_, score=score)
+
+
+def _first(pairs: Iterable[tuple[Entity, DocSpan]]) -> list[Entity]:
+    return [entity for entity, _ in pairs]
 
 
 def _without_space(part: DocSpan) -> Span | None:
