@@ -68,10 +68,6 @@ class Hub:
     """The status of every answer from now on, if it is not 0."""
     delay: float = 0
 
-    def downloads(self) -> list[str]:
-        """Return the names of the files that were downloaded."""
-        return [line.split("/", 5)[-1] for line in self.requests if line.startswith("GET") and "/resolve/" in line]
-
 
 @contextmanager
 def use_hub(cache: Path) -> Iterator[Hub]:
@@ -184,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.repos[name] = Repo(private=asked.get("private") or asked.get("visibility") == "private")
         self.answer(409 if known else 200, {"url": f"{self.hub.url}/{name}", "name": name, "id": name})
 
-    def branch(self, body: bytes, name: str, branch: str) -> None:
+    def branch(self, _: bytes, name: str, branch: str) -> None:
         if self.may_write():
             refs = self.hub.repos[name].refs
             known = branch in refs
@@ -195,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert json.loads(body)["content"].startswith("---\n")
         self.answer(200, {"errors": [], "warnings": []})
 
-    def preupload(self, body: bytes, name: str, revision: str) -> None:
+    def preupload(self, body: bytes, _name: str, _revision: str) -> None:
         if self.may_write():
             modes = [
                 {
@@ -207,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             self.answer(200, {"files": modes})
 
-    def lfs_batch(self, body: bytes, name: str) -> None:
+    def lfs_batch(self, body: bytes, _name: str) -> None:
         if not self.may_write():
             return
         objects: list[dict[str, Any]] = []

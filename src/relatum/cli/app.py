@@ -27,6 +27,7 @@ from relatum.cli import (
     init,
     inspect,
     probe,
+    push,
     reproduce,
     score,
     serve,
@@ -67,6 +68,7 @@ app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("push")(push.push)
 app.command("compare")(compare.compare)
 app.command("probe")(probe.probe)
 app.command("attention")(attention.attention)
