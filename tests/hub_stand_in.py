@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import ModelCard, constants
 from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
 TOKEN = "hf_of_the_owner"
@@ -67,6 +67,11 @@ class Hub:
     status: int = 0
     """The status of every answer from now on, if it is not 0."""
     delay: float = 0
+
+
+def metadata_of(card: str) -> Any:
+    """Return the metadata of a model card, as the client of the hub reads them."""
+    return ModelCard(card).data
 
 
 @contextmanager

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
 
 from relatum.cli.app import main
 
-from ..hub_stand_in import TOKEN, Hub, use_hub
+from ..hub_stand_in import TOKEN, Hub, metadata_of, use_hub
 
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 
@@ -32,11 +31,11 @@ def test_trained_model_is_pushed_with_its_scores_and_read_by_its_name(
     assert printed.out == f"{hub.url}/mara/names at {repo.refs['main']}\n"
     assert printed.err == ""
     assert (repo.private, repo.messages) == (True, ["First"])
-    card = ModelCard(repo.files["README.md"].decode())
-    assert (card.data.license, card.data.language, card.data.datasets) == ("mit", ["en"], ["mara/news"])
-    assert "ships" in card.data.tags
-    assert {one.dataset_split for one in card.data.eval_results} == {"dev", "test"}
-    assert "entities, F1" in {one.metric_name for one in card.data.eval_results}
+    data = metadata_of(repo.files["README.md"].decode())
+    assert (data.license, data.language, data.datasets) == ("mit", ["en"], ["mara/news"])
+    assert "ships" in data.tags
+    assert {one.dataset_split for one in data.eval_results} == {"dev", "test"}
+    assert "entities, F1" in {one.metric_name for one in data.eval_results}
     text = "Erik Dahl lives in Oslo."
     assert main(["extract", "--model", "mara/names", "--device", "cpu", "--format", "json", text]) == 0
     assert f'"text": "{text}"' in capsys.readouterr().out

@@ -18,7 +18,7 @@ from relatum import Extractor, RelatumError, calibrate
 from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.hub_card import CardMetadata, card_scores, make_hub_card
 
-from ..hub_stand_in import READER, TOKEN, Hub, Repo, use_hub
+from ..hub_stand_in import READER, TOKEN, Hub, Repo, metadata_of, use_hub
 from ..small_models import make_small_model, make_small_span_model
 
 # The client of the hub uploads large files in a way that its own library for HTTP wants to get rid of.
@@ -300,7 +300,7 @@ def test_encoder_that_others_lack_is_named_or_refused(hub: Hub, tmp_path: Path) 
 def test_card_has_metadata_and_scores_in_front() -> None:
     metadata = CardMetadata("apache-2.0", "en", ["mara/corpus"], ["shipping"])
     card = make_hub_card(CARD, "mara/names", metadata, ())
-    data = ModelCard(card).data
+    data = metadata_of(card)
     assert (data.license, data.language, data.datasets) == ("apache-2.0", "en", ["mara/corpus"])
     assert (data.library_name, data.pipeline_tag) == ("relatum", "token-classification")
     assert {"relatum", "relation-extraction", "shipping"} <= set(data.tags)
@@ -316,9 +316,9 @@ def test_card_has_metadata_and_scores_in_front() -> None:
 
 def test_card_without_scores_has_no_results() -> None:
     for card in ("", "# A model\n", CARD.replace("| P |", "| Q |"), CARD.replace("## Scores", "## Dreams")):
-        made = ModelCard(make_hub_card(card, "mara/names", CardMetadata(), ()))
-        assert made.data.eval_results is None
-        assert made.data.license is None
+        made = metadata_of(make_hub_card(card, "mara/names", CardMetadata(), ()))
+        assert made.eval_results is None
+        assert made.license is None
     with pytest.raises(RelatumError, match="expected numbers"):
         card_scores(CARD.replace("85.83", "high"))
 
@@ -326,8 +326,8 @@ def test_card_without_scores_has_no_results() -> None:
 def test_card_keeps_the_metadata_that_it_has() -> None:
     first = make_hub_card(CARD, "mara/names", CardMetadata("mit", ["en", "no"], ["a"], ["x"]), ["minilm-l6"])
     second = make_hub_card(first, "mara/names", CardMetadata(tags=["y"]), ["minilm-l6"])
-    assert ModelCard(second).data.license == "mit"
-    assert ModelCard(second).data.tags[-2:] == ["x", "y"]
+    assert metadata_of(second).license == "mit"
+    assert metadata_of(second).tags[-2:] == ["x", "y"]
     assert second.count("## Encoder") == second.count("| test |") == 1
     assert make_hub_card(second, "mara/names", CardMetadata(), ["minilm-l6"]) == second
     with pytest.raises(RelatumError, match="the YAML in front of the card cannot be read"):
