@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub import ModelCard, constants
-from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
+from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
 TOKEN = "hf_of_the_owner"
 READER = "hf_that_may_only_read"

@@ -103,7 +103,15 @@ def serve(
 
         served = []
         for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
-            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, **rules)
+            extractor = Extractor.from_pretrained(
+                path,
+                device,
+                precision,
+                batch_size,
+                max_cells,
+                words=rules.get("words"),
+                sentences=rules.get("sentences"),
+            )
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
         server = Server(make_app(served, limits, token, allow_origin or (), hosts=hosts), max_seconds)
         _log_requests()

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from relatum.errors import RelatumError
-from relatum.extractor.hub import download_model, is_hub_name
 
 
 def shipped_models() -> list[str]:
@@ -57,6 +56,8 @@ def locate_model(
 def _find_on_hub(
     name: str | Path, names: list[str], revision: str | None, token: str | bool | None, local_files_only: bool
 ) -> FoundModel:
+    from relatum.extractor.hub import download_model, is_hub_name
+
     if not is_hub_name(name):
         known = ", ".join(names) or "none"
         near = get_close_matches(str(name).lower(), names, 1)

@@ -14,16 +14,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from relatum.encoders.resolve import SHIPPED, named_folder
 from relatum.errors import RelatumError
 from relatum.extractor.hub_card import CardMetadata, make_hub_card
 from relatum.files import MAX_RECORD
-from relatum.models.checkpoint import save_model
 from relatum.models.manifest import NAME as MANIFEST
 from relatum.models.manifest import Manifest
-from relatum.models.model import Model
+
+if TYPE_CHECKING:
+    from relatum.models.model import Model
 
 Token = str | bool | None
 """A token of the hub; None and True are the one that `hf auth login` or HF_TOKEN has set, False is none."""
@@ -109,7 +110,7 @@ def _why_unreachable(name: str, revision: str | None, token: Token) -> str | Non
     except Exception as error:
         if isinstance(error, HfHubHTTPError) and error.response.status_code < 500:
             raise
-        return _first_line(error)
+        return _reason(error)
     if (found.size or 0) > MAX_RECORD:
         raise RelatumError(f"{name}: {MANIFEST} has {found.size:,} bytes, expected at most {MAX_RECORD:,}")
     return None
@@ -134,6 +135,8 @@ def push_model(model: Model, card: str, name: str, options: PushOptions) -> Push
 
     Files of an earlier model that the new manifest does not list stay in the repository, and are not downloaded.
     """
+    from relatum.models.checkpoint import save_model  # with torch, which a download can do without
+
     if not is_hub_name(name):
         raise RelatumError(f"{name!r} is not the name of a model on the hub; expected owner/model")
     if options.get("encoder") == "inside":
@@ -218,17 +221,20 @@ def _explain(error: Exception, name: str, revision: str | None, file: str, reaso
     if isinstance(error, errors.RevisionNotFoundError):
         return f"the model on the hub ({host}) has no branch, tag or commit {revision!r}"
     if isinstance(error, errors.LocalEntryNotFoundError):
-        why = reason or _first_line(error.__cause__ or error)
+        why = reason or _reason(error.__cause__ or error)
         return f"{file}{at} is not in the cache ({constants.HF_HUB_CACHE}), and the hub ({host}) was not reached: {why}"
     if isinstance(error, errors.EntryNotFoundError):
         what = "is not a model of relatum" if file == MANIFEST else "is incomplete; push it again"
         return f"there is no {file}{at} in the repository on the hub ({host}): it {what}"
     if status in (401, 403):
-        return f"the hub ({host}) refuses this: {_first_line(error)}; log in with a token that may do it: hf auth login"
-    cause = f" ({_first_line(error.__cause__)})" if isinstance(error, RuntimeError) and error.__cause__ else ""
-    return f"the hub ({host}) cannot be used: {_first_line(error)}{cause}"
+        return f"the hub ({host}) refuses this: {_reason(error)}; log in with a token that may do it: hf auth login"
+    cause = f" ({_reason(error.__cause__)})" if isinstance(error, RuntimeError) and error.__cause__ else ""
+    return f"the hub ({host}) cannot be used: {_reason(error)}{cause}"
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def _reason(error: BaseException) -> str:
+    """Return the reason of an error on one line: the hub's own words if it has any, and the status of its answer."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    lines = (getattr(error, "server_message", None) or str(error)).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    return reason if status is None or str(status) in reason else f"{reason} ({status})"
