@@ -28,6 +28,7 @@ from relatum.cli import (
     init,
     inspect,
     probe,
+    push,
     reproduce,
     score,
     serve,
@@ -69,6 +70,7 @@ app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("push")(push.push)
 app.command("compare")(compare.compare)
 app.command("probe")(probe.probe)
 app.command("attention")(attention.attention)
