@@ -26,6 +26,7 @@ from relatum.cli import (
     extract,
     init,
     inspect,
+    mcp,
     probe,
     reproduce,
     score,
@@ -62,6 +63,7 @@ def _options(
 
 app.command("extract")(extract.extract)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
