@@ -29,11 +29,6 @@ TEXT = "Ingrid Solheim lives in Oslo, Norway. The Bergen Shipping Company, based
 T = TypeVar("T")
 
 
-@pytest.fixture(scope="module")
-def news() -> Extractor:
-    return Extractor.from_pretrained("news")
-
-
 @pytest.fixture
 def ask(news: Extractor) -> Callable[[Callable[[Client], Awaitable[T]]], T]:
     """Runs a conversation with a server in this process that has `news` under two names."""
@@ -109,7 +104,11 @@ def test_schema_says_what_a_relation_connects(call: Callable[..., CallToolResult
     [
         ("extract", {}, "text: field required"),
         ("extract", {"text": 5}, "text: input should be a valid string"),
-        ("extract", {"text": "", "treshold": 1}, "treshold: there is no such argument; expected text, model, threshold"),
+        (
+            "extract",
+            {"text": "", "treshold": 1},
+            "treshold: there is no such argument; expected text, model, threshold",
+        ),
         ("extract", {"text": "", "threshold": 2}, "threshold: input should be less than or equal to 1"),
         ("extract", {"text": "", "model": "/etc"}, "model: found '/etc'; this server has first, second"),
         ("extract", {"text": "x" * 201}, "text: found 201 characters; at most 200 are read at once"),
