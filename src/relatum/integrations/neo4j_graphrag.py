@@ -41,9 +41,10 @@ except ImportError:
 class RelatumExtractor(EntityRelationExtractor):
     """Finds entities and relations in the chunks of a document, without a language model.
 
-    Mentions in all chunks are merged as in a `KnowledgeGraph`, whose ids the nodes have. A node has a name, the number
-    of its mentions and the best score; its relationship to a chunk has the offsets there. A relationship between
-    entities has a score, offsets, the sentence that states it, and the number of such places.
+    Mentions in all chunks are merged as in a `KnowledgeGraph`. The properties of a node are its `id`, which is the same
+    in every document, its name, the number of its mentions and the best score. Its relationship to a chunk has the
+    offsets there. A relationship between entities has a score, offsets, the sentence that states it, and the number of
+    such places.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class RelatumExtractor(EntityRelationExtractor):
 def _nodes(graph: KnowledgeGraph) -> list[Neo4jNode]:
     nodes = []
     for node in graph.nodes:
-        properties: dict[str, Any] = {"name": node.name, "count": node.count, **best_score(node.mentions)}
+        score = best_score(node.mentions)
+        properties: dict[str, Any] = {"id": node.id, "name": node.name, "count": node.count, **score}
         nodes.append(Neo4jNode(id=node.id, label=node.label, properties=properties))
     return nodes
 
