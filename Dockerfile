@@ -18,19 +18,20 @@ WORKDIR /build
 RUN python -m venv /opt/relatum
 COPY constraints.txt ./
 COPY requirements/run.txt requirements/
-# torch has a version but no hash: its builds for CPUs and for CUDA are different files of the same version.
+# torch has a version but no hash: its builds for CPUs and for CUDA are different files of the same version. A build for
+# CUDA needs a triton of its own. Its C++ headers and tests are 145 MB that nothing here uses.
 RUN pip install --require-hashes --requirement requirements/run.txt \
-    && pip install --constraint constraints.txt --index-url "${TORCH_INDEX}" torch
+    && grep -v "^triton==" constraints.txt > pins.txt \
+    && pip install --constraint pins.txt --index-url "${TORCH_INDEX}" torch \
+    && rm -r /opt/relatum/lib/python*/site-packages/torch/include /opt/relatum/lib/python*/site-packages/torch/test
 COPY . .
-RUN pip install --no-build-isolation --constraint constraints.txt ".[${EXTRAS}]"
+RUN pip install --no-build-isolation --constraint pins.txt ".[${EXTRAS}]"
 
 # The image has no compiler, no sources and no cache of pip.
 FROM python:${PYTHON}-slim AS base
 COPY --from=build /opt/relatum /opt/relatum
-RUN useradd --uid 10001 --create-home --home-dir /home/relatum relatum
-ENV PATH=/opt/relatum/bin:$PATH PYTHONUNBUFFERED=1 RELATUM_CACHE=/tmp/relatum
-WORKDIR /home/relatum
-USER 10001
+ENV PATH=/opt/relatum/bin:$PATH PYTHONUNBUFFERED=1 HOME=/tmp RELATUM_CACHE=/tmp/relatum
+USER 10001:10001
 EXPOSE 8765
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8765/health', timeout=4)"]
@@ -42,6 +43,6 @@ FROM base AS cuda
 USER 0
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
-USER 10001
+USER 10001:10001
 
 FROM base AS cpu
