@@ -19,11 +19,11 @@ RUN python -m venv /opt/relatum
 COPY constraints.txt ./
 COPY requirements/run.txt requirements/
 # torch has a version but no hash: its builds for CPUs and for CUDA are different files of the same version. A build for
-# CUDA needs a triton of its own. Its C++ headers and tests are 145 MB that nothing here uses.
+# CUDA brings a version of triton. The C++ headers and tests of torch are 145 MB that nothing here uses.
 RUN pip install --require-hashes --requirement requirements/run.txt \
     && grep -v "^triton==" constraints.txt > pins.txt \
     && pip install --constraint pins.txt --index-url "${TORCH_INDEX}" torch \
-    && rm -r /opt/relatum/lib/python*/site-packages/torch/include /opt/relatum/lib/python*/site-packages/torch/test
+    && rm -rf /opt/relatum/lib/python*/site-packages/torch/include /opt/relatum/lib/python*/site-packages/torch/test
 COPY . .
 RUN pip install --no-build-isolation --constraint pins.txt ".[${EXTRAS}]"
 
