@@ -56,8 +56,9 @@ class RelatumExtractor(TransformComponent):
 
         The model's name or folder is what `to_dict` stores of it.
         """
-        fields: dict[str, Any] = {"model": name_of(model), "device": device, "threshold": threshold}
-        super().__init__(**fields, batch_size=batch_size)
+        fields: dict[str, Any] = {"device": device, "threshold": threshold, "batch_size": batch_size}
+        fields["model"] = name_of(model)
+        super().__init__(**fields)
         self._extractor = model if isinstance(model, Extractor) else None
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What the hosts have in common: reading their texts, and the part of a graph that each text has."""
+"""Parts that all hosts share: reading their texts, and the part of a graph that each text has."""
 
 from __future__ import annotations
 
