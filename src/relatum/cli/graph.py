@@ -98,7 +98,7 @@ def graph(
         problems.raise_if_any(SKIP_CURE)
     warn_about(problems)
     if left_out := sum(edge.left_out for edge in made.edges):
-        say(f"left out {left_out:,} places of edges, which are counted only (--keep {keep})")
+        say(f"kept at most {keep} of the places of each edge; places that are only counted: {left_out:,}")
     if out is None:
         _print(made, to_write, base)
     else:
