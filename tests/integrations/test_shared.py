@@ -8,7 +8,14 @@ import pytest
 
 from relatum.extractor.extractor import Extractor
 from relatum.graph import Evidence, Mention
-from relatum.integrations.shared import evidence_properties, mention_properties, merge_texts, name_of, read_texts
+from relatum.integrations.shared import (
+    TextGraph,
+    evidence_properties,
+    mention_properties,
+    merge_texts,
+    name_of,
+    read_texts,
+)
 
 
 def test_each_text_has_the_nodes_that_it_mentions(news: Extractor, paragraphs: list[str]) -> None:
@@ -19,6 +26,29 @@ def test_each_text_has_the_nodes_that_it_mentions(news: Extractor, paragraphs: l
             assert all(text[one.start : one.end].split() == one.text.split() for one in mentions)
     assert sum(len(mentions) for part in parts for _, mentions in part.nodes) == sum(n.count for n in graph.nodes)
     assert sum(len(evidence) for part in parts for _, evidence in part.edges) == sum(e.count for e in graph.edges)
+
+
+def test_surname_in_a_later_chunk_of_a_document_is_the_person_of_an_earlier_chunk(news: Extractor) -> None:
+    chunks = ["Ingrid Solheim works for the Nordic Bank.", "Solheim lives in Oslo, Norway.", "It rained."]
+    extractions = read_texts(news, chunks)
+    _, apart = merge_texts(extractions)
+    _, together = merge_texts(extractions, ["a", "a", "b"])
+
+    def people(part: TextGraph) -> list[tuple[str, str, str]]:
+        return [
+            (node.id, chunks[int(one.document)][one.start : one.end], node.name)
+            for node, mentions in part.nodes
+            for one in mentions
+            if node.label == "Peop"
+        ]
+
+    assert people(apart[1]) == [("peop/solheim", "Solheim", "Solheim")]
+    assert people(together[0]) == [("peop/ingrid-solheim", "Ingrid Solheim", "Ingrid Solheim")]
+    assert people(together[1]) == [("peop/ingrid-solheim", "Solheim", "Ingrid Solheim")]
+    assert people(together[2]) == []
+    for number, part in enumerate(together):
+        for _, evidence in part.edges:
+            assert all(one.text == chunks[number][one.start : one.end] for one in evidence)
 
 
 def test_relation_is_described_by_its_best_place() -> None:

@@ -70,7 +70,8 @@ class RelatumExtractor(TransformComponent):
         if self._extractor is None:
             self._extractor = load(self.model, self.device)
         texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
-        graph, parts = merge_texts(read_texts(self._extractor, texts, self.threshold, self.batch_size))
+        extractions = read_texts(self._extractor, texts, self.threshold, self.batch_size)
+        graph, parts = merge_texts(extractions, [node.ref_doc_id or node.node_id for node in nodes])
         names = _distinct_names(graph)
         for node, part in zip(nodes, parts, strict=True):
             _add(node, part, names)

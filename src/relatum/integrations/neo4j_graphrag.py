@@ -41,8 +41,8 @@ except ImportError:
 class RelatumExtractor(EntityRelationExtractor):
     """Finds entities and relations in the chunks of a document, without a language model.
 
-    Mentions in all chunks are merged as in a `KnowledgeGraph`. The properties of a node are its `id`, which is the same
-    in every document, its name, the number of its mentions and the best score. Its relationship to a chunk has the
+    The chunks are merged as one document of a `KnowledgeGraph`. The properties of a node are its `id`, which is the
+    same in every document, its name, the number of its mentions and the best score. Its relationship to a chunk has the
     offsets there. A relationship between entities has a score, offsets, the sentence that states it, and the number of
     such places.
     """
@@ -82,7 +82,7 @@ class RelatumExtractor(EntityRelationExtractor):
             graph = (await builder.run(text_chunks=chunks, document_info=document_info)).graph
         texts = [chunk.text for chunk in chunks.chunks]
         extractions = await asyncio.to_thread(read_texts, self.extractor, texts, self.threshold)
-        found, parts = merge_texts(extractions)
+        found, parts = merge_texts(extractions, ["document"] * len(texts))
         graph.nodes += _nodes(found)
         graph.relationships += _relationships(found)
         if self.create_lexical_graph or lexical_graph_config is not None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from relatum.data.documents import map_spans
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.result import Extraction
 from relatum.graph import Edge, Evidence, KnowledgeGraph, Mention, Node
+from relatum.types import Annotation, Document, Entity, Relation, Span
 
 T = TypeVar("T", Mention, Evidence)
 
@@ -46,17 +50,74 @@ def read_texts(
     return [extraction.with_id(name) for extraction, name in answers]
 
 
-def merge_texts(extractions: Sequence[Extraction]) -> tuple[KnowledgeGraph, list[TextGraph]]:
-    """Merge the extractions of `read_texts`; return the graph, and the part that each text has in it."""
-    graph = KnowledgeGraph.of(extractions)
+def merge_texts(
+    extractions: Sequence[Extraction], documents: Sequence[str] | None = None
+) -> tuple[KnowledgeGraph, list[TextGraph]]:
+    """Merge the extractions of `read_texts`; return the graph, and the part that each text has in it.
+
+    `documents` names the document that each text is a chunk of: short forms of a name, such as surnames, are found in
+    all chunks of a document. If not given, each text is a document.
+    """
+    names = documents or [extraction.document.id for extraction in extractions]
+    chunks: dict[str, list[Extraction]] = {}
+    for name, extraction in zip(names, extractions, strict=True):
+        chunks.setdefault(name, []).append(extraction)
+    joined = {name: _Joined(name, of_document) for name, of_document in chunks.items()}
+    graph = KnowledgeGraph.of(one.extraction for one in joined.values())
     parts = {extraction.document.id: TextGraph() for extraction in extractions}
+    nodes, edges = [], []
     for node in graph.nodes:
-        for name, mentions in _by_document(node.mentions).items():
-            parts[name].nodes.append((node, mentions))
+        mentions = [joined[one.document].mention(one) for one in node.mentions]
+        nodes.append(replace(node, mentions=tuple(mentions)))
+        for name, places in _by_document(mentions).items():
+            parts[name].nodes.append((node, places))
     for edge in graph.edges:
-        for name, evidence in _by_document(edge.evidence).items():
-            parts[name].edges.append((edge, evidence))
-    return graph, list(parts.values())
+        evidence = [joined[one.document].evidence(one) for one in edge.evidence]
+        edges.append(replace(edge, evidence=tuple(evidence)))
+        for name, places_of_edge in _by_document(evidence).items():
+            parts[name].edges.append((edge, places_of_edge))
+    return KnowledgeGraph(tuple(nodes), tuple(edges)), list(parts.values())
+
+
+class _Joined:
+    """The chunks of a document joined into one text, and the way back to the chunks."""
+
+    def __init__(self, name: str, chunks: Sequence[Extraction]) -> None:
+        self._chunks = [chunk.document.id for chunk in chunks]
+        self._starts: list[int] = []
+        entities: list[Entity] = []
+        relations: list[Relation] = []
+        sentences: list[Span] = []
+        text = ""
+        for chunk in chunks:
+            move = partial(_shift, by=len(text))
+            moved = map_spans(chunk.document.annotation, move)
+            entities += moved.entities
+            relations += moved.relations
+            sentences += map(move, chunk.sentences)
+            self._starts.append(len(text))
+            text += chunk.text + "\n"
+        annotation = Annotation(tuple(entities), tuple(relations))
+        self.extraction = Extraction(Document(name, text, annotation), tuple(sentences))
+
+    def mention(self, found: Mention) -> Mention:
+        """Return a mention in the characters of its chunk, whose id it has as its document."""
+        number = bisect_right(self._starts, found.start) - 1
+        first = self._starts[number]
+        return replace(found, document=self._chunks[number], start=found.start - first, end=found.end - first)
+
+    def evidence(self, found: Evidence) -> Evidence:
+        """Return evidence in the characters of its chunk."""
+        head, tail = self.mention(found.head), self.mention(found.tail)
+        moved = replace(found, document=head.document, head=head, tail=tail)
+        if found.start is None or found.end is None:
+            return moved
+        by = head.start - found.head.start
+        return replace(moved, start=found.start + by, end=found.end + by)
+
+
+def _shift(span: Span, by: int) -> Span:
+    return span.shift(by)
 
 
 def mention_properties(mentions: Sequence[Mention]) -> dict[str, Any]:
