@@ -27,6 +27,7 @@ from relatum.cli import (
     graph,
     init,
     inspect,
+    mcp,
     probe,
     push,
     reproduce,
@@ -65,6 +66,7 @@ def _options(
 app.command("extract")(extract.extract)
 app.command("graph")(graph.graph)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)

@@ -91,7 +91,8 @@ def serve(
     rules = given.get("words"), given.get("sentences")
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
     from relatum.web.hosts import hosts_of
-    from relatum.web.server import Server, address_of, bind, is_local, spare_collections
+    from relatum.web.listening import address_of, bind, is_local
+    from relatum.web.server import Server, spare_collections
 
     with bind(host, port) as listener:  # before the models are loaded, which takes longer
         hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
