@@ -14,6 +14,7 @@ from relatum.data.formats import (
     doccano,
     jsonl,
     label_studio,
+    pubtator,
     scierc,
     spert,
     table_sequence,
@@ -35,6 +36,7 @@ FORMATS: dict[str, Format] = {
         corp.FORMAT,
         docbin.FORMAT,
         ace.FORMAT,
+        pubtator.FORMAT,
     )
 }
 
