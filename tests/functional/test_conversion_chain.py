@@ -31,7 +31,7 @@ SENTENCES = (
     "table-sequence",
     "jsonl",
 )
-CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "scierc")
+CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "docred", "scierc")
 DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "jsonl")
 TEXTS = ("brat", "label-studio", "doccano", "docbin", "ace", "jsonl")
 

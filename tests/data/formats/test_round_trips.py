@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from relatum.types import Annotation, Document, Entity, Relation
 
 Documents = Callable[..., SearchStrategy[Document]]
 SPLITTER = make_splitter("whitespace", "lines")
-NAMES = ["pubtator"]
+NAMES = ["pubtator", "docred"]
 
 
 def held(document: Document, format: Format) -> Document:
@@ -52,7 +53,7 @@ def bare(document: Document) -> Document:
         relation: replace(relation, head=entities[relation.head], tail=entities[relation.tail], score=None, id=None)
         for relation in document.annotation.relations
     }
-    targets: dict[Entity | Relation, Entity | Relation] = {**entities, **relations}
+    targets: dict[Entity | Relation, Entity | Relation] = dict(chain(entities.items(), relations.items()))
     attributes = tuple(replace(a, target=targets[a.target], id=None) for a in document.attributes)
     annotation = Annotation(tuple(entities.values()), tuple(relations.values()))
     return replace(document, annotation=annotation, attributes=attributes)
@@ -76,7 +77,10 @@ def test_document_that_fits_reads_back_equal(
     name: str, data: st.DataObject, text_documents: Documents, word_documents: Documents
 ) -> None:
     format = get_format(name)
-    drawn = bare(data.draw(text_documents(worded=True) | text_documents() | word_documents(clusters=True)))
+    documents = word_documents(clusters=True)
+    if format.holds.text:
+        documents |= text_documents(worded=True) | text_documents()
+    drawn = bare(data.draw(documents))
     try:
         fitted = fit(drawn, format, SPLITTER, Policy("drop", crossing="drop"), lambda *_: None)
     except BadRecord:

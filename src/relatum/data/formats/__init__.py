@@ -12,6 +12,7 @@ from relatum.data.formats import (
     corp,
     docbin,
     doccano,
+    docred,
     jsonl,
     label_studio,
     pubtator,
@@ -37,6 +38,7 @@ FORMATS: dict[str, Format] = {
         docbin.FORMAT,
         ace.FORMAT,
         pubtator.FORMAT,
+        docred.FORMAT,
     )
 }
 

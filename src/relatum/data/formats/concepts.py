@@ -29,8 +29,8 @@ def sentence_finder(text: str) -> SentenceOf:
 
 
 def by_starts(starts: Sequence[int]) -> SentenceOf:
-    """Return a function that numbers the sentence of a mention, by the first character of each sentence."""
-    return lambda entity: bisect_right(starts, entity.span.start)
+    """Return a function that numbers the sentence of a mention from 0, by the start of each sentence."""
+    return lambda entity: bisect_right(starts, entity.span.start) - 1
 
 
 def mention_pairs(
