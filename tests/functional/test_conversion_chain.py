@@ -32,8 +32,8 @@ SENTENCES = (
     "jsonl",
 )
 CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "docred", "scierc")
-DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "jsonl")
-TEXTS = ("brat", "label-studio", "doccano", "docbin", "ace", "jsonl")
+DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "prodigy", "jsonl")
+TEXTS = ("brat", "label-studio", "doccano", "prodigy", "docbin", "ace", "jsonl")
 
 LOSSY = {"pubtator"}
 """Formats that cannot hold every text: PubTator's has a single line break."""

@@ -40,7 +40,7 @@ SECONDS = 30
 
 FILES = tuple(name for name, format in FORMATS.items() if format.suffix)
 FOLDERS = tuple(name for name, format in FORMATS.items() if not format.suffix)
-JSON = ("jsonl", "spert", "table-sequence", "scierc", "label-studio", "doccano", "docred")
+JSON = ("jsonl", "spert", "table-sequence", "scierc", "label-studio", "doccano", "docred", "prodigy")
 
 Tree = Mapping[str, bytes]
 """The files of a folder by their path in it; a corpus that is one file has one with an empty path."""

@@ -22,7 +22,7 @@ from relatum.types import Annotation, Document, Entity, Relation
 
 Documents = Callable[..., SearchStrategy[Document]]
 SPLITTER = make_splitter("whitespace", "lines")
-NAMES = ["pubtator", "docred"]
+NAMES = ["prodigy", "pubtator", "docred"]
 
 
 def held(document: Document, format: Format) -> Document:

@@ -15,6 +15,7 @@ from relatum.data.formats import (
     docred,
     jsonl,
     label_studio,
+    prodigy,
     pubtator,
     scierc,
     spert,
@@ -39,6 +40,7 @@ FORMATS: dict[str, Format] = {
         ace.FORMAT,
         pubtator.FORMAT,
         docred.FORMAT,
+        prodigy.FORMAT,
     )
 }
 
