@@ -25,6 +25,7 @@ SENTENCES = (
     "brat",
     "label-studio",
     "doccano",
+    "webanno",
     "docbin",
     "ace",
     "corp",
@@ -32,7 +33,7 @@ SENTENCES = (
     "jsonl",
 )
 CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "docred", "scierc")
-DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "prodigy", "jsonl")
+DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "prodigy", "webanno", "jsonl")
 TEXTS = ("brat", "label-studio", "doccano", "prodigy", "docbin", "ace", "jsonl")
 
 LOSSY = {"pubtator"}

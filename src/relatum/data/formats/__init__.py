@@ -20,6 +20,7 @@ from relatum.data.formats import (
     scierc,
     spert,
     table_sequence,
+    webanno,
 )
 from relatum.data.formats.base import Format, Holds
 from relatum.errors import FormatError
@@ -41,6 +42,7 @@ FORMATS: dict[str, Format] = {
         pubtator.FORMAT,
         docred.FORMAT,
         prodigy.FORMAT,
+        webanno.FORMAT,
     )
 }
 
