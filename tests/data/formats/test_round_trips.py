@@ -22,7 +22,7 @@ from relatum.types import Annotation, Document, Entity, Relation
 
 Documents = Callable[..., SearchStrategy[Document]]
 SPLITTER = make_splitter("whitespace", "lines")
-NAMES = ["prodigy", "pubtator", "docred"]
+NAMES = ["pubtator", "docred", "prodigy", "webanno", "bioc", "bioc-json"]
 
 
 def held(document: Document, format: Format) -> Document:

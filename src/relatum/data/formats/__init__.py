@@ -8,6 +8,7 @@ from pathlib import Path
 
 from relatum.data.formats import (
     ace,
+    bioc,
     brat,
     corp,
     docbin,
@@ -43,6 +44,8 @@ FORMATS: dict[str, Format] = {
         docred.FORMAT,
         prodigy.FORMAT,
         webanno.FORMAT,
+        bioc.FORMAT,
+        bioc.JSON,
     )
 }
 
