@@ -22,7 +22,7 @@ from relatum.types import Annotation, Document, Entity, Relation
 
 Documents = Callable[..., SearchStrategy[Document]]
 SPLITTER = make_splitter("whitespace", "lines")
-NAMES = ["pubtator", "docred", "prodigy", "webanno", "bioc", "bioc-json"]
+NAMES = ["uima", "pubtator", "docred", "prodigy", "webanno", "bioc", "bioc-json"]
 
 
 def held(document: Document, format: Format) -> Document:
@@ -36,8 +36,8 @@ def held(document: Document, format: Format) -> Document:
             tuple(sorted(set(document.annotation.entities), key=repr)),
             tuple(sorted(set(document.annotation.relations), key=repr)),
         ),
-        words=document.words if keeps_words else None,
-        sentences=document.sentences if keeps_words else None,
+        words=document.words or None if keeps_words else None,
+        sentences=document.sentences or None if keeps_words else None,
         clusters=tuple(sorted(tuple(sorted(set(cluster))) for cluster in document.clusters)),
         attributes=tuple(
             sorted((a for a in document.attributes if holds.attributes or a.name in holds.attribute_names), key=repr)

@@ -21,6 +21,7 @@ from relatum.data.formats import (
     scierc,
     spert,
     table_sequence,
+    uima,
     webanno,
 )
 from relatum.data.formats.base import Format, Holds
@@ -46,6 +47,7 @@ FORMATS: dict[str, Format] = {
         webanno.FORMAT,
         bioc.FORMAT,
         bioc.JSON,
+        uima.FORMAT,
     )
 }
 

@@ -37,7 +37,7 @@ def _xml_records(path: Path, problems: Problems) -> Iterator[Record]:
         for number, (element, line) in enumerate(iter_elements(path, "document"), 1):
             yield Record(_plain(element), line, number)
     except BadRecord as bad:
-        problems.add(Problem(str(path), bad.found, f"{bad.expected}; nothing after this place was read", line or None))
+        problems.add(Problem(str(path), bad.found, f"{bad.expected}; nothing after this place was read", line or 1))
 
 
 def _json_records(path: Path, problems: Problems) -> Iterator[Record]:
@@ -62,7 +62,7 @@ def _json_records(path: Path, problems: Problems) -> Iterator[Record]:
         if "\n" in text.strip() and text.lstrip().startswith('{"') and not bad.field:  # a document a line
             yield from json_lines(path, problems)
         else:
-            problems.add(Problem(str(path), bad.found, bad.expected, field=bad.field))
+            problems.add(Problem(str(path), bad.found, bad.expected, 1, field=bad.field))
 
 
 def _plain(element: Element) -> dict[str, Any]:
