@@ -34,7 +34,7 @@ SENTENCES = (
 )
 CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "docred", "scierc")
 DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "prodigy", "webanno", "jsonl")
-TEXTS = ("uima", "bioc", "bioc-json", "brat", "label-studio", "doccano", "prodigy", "docbin", "ace", "jsonl")
+TEXTS = ("triples", "uima", "bioc", "bioc-json", "brat", "label-studio", "doccano", "prodigy", "docbin", "ace", "jsonl")
 
 LOSSY = {"pubtator"}
 """Formats that cannot hold every text: PubTator's has a single line break."""

@@ -22,7 +22,7 @@ from relatum.types import Annotation, Document, Entity, Relation
 
 Documents = Callable[..., SearchStrategy[Document]]
 SPLITTER = make_splitter("whitespace", "lines")
-NAMES = ["uima", "pubtator", "docred", "prodigy", "webanno", "bioc", "bioc-json"]
+NAMES = ["triples", "uima", "pubtator", "docred", "prodigy", "webanno", "bioc", "bioc-json"]
 
 
 def held(document: Document, format: Format) -> Document:

@@ -21,6 +21,7 @@ from relatum.data.formats import (
     scierc,
     spert,
     table_sequence,
+    triples,
     uima,
     webanno,
 )
@@ -48,6 +49,7 @@ FORMATS: dict[str, Format] = {
         bioc.FORMAT,
         bioc.JSON,
         uima.FORMAT,
+        triples.FORMAT,
     )
 }
 
