@@ -26,6 +26,7 @@ SENTENCES = (
     "label-studio",
     "doccano",
     "webanno",
+    "gliner",
     "docbin",
     "ace",
     "corp",
@@ -34,7 +35,20 @@ SENTENCES = (
 )
 CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "docred", "scierc")
 DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "prodigy", "webanno", "jsonl")
-TEXTS = ("triples", "uima", "bioc", "bioc-json", "brat", "label-studio", "doccano", "prodigy", "docbin", "ace", "jsonl")
+TEXTS = (
+    "gliner2",
+    "triples",
+    "uima",
+    "bioc",
+    "bioc-json",
+    "brat",
+    "label-studio",
+    "doccano",
+    "prodigy",
+    "docbin",
+    "ace",
+    "jsonl",
+)
 
 LOSSY = {"pubtator"}
 """Formats that cannot hold every text: PubTator's has a single line break."""

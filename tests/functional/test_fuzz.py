@@ -40,7 +40,18 @@ SECONDS = 30
 
 FILES = tuple(name for name, format in FORMATS.items() if format.suffix)
 FOLDERS = tuple(name for name, format in FORMATS.items() if not format.suffix)
-JSON = ("jsonl", "spert", "table-sequence", "scierc", "label-studio", "doccano", "docred", "prodigy")
+JSON = (
+    "jsonl",
+    "spert",
+    "table-sequence",
+    "scierc",
+    "label-studio",
+    "doccano",
+    "docred",
+    "prodigy",
+    "gliner",
+    "gliner2",
+)
 
 Tree = Mapping[str, bytes]
 """The files of a folder by their path in it; a corpus that is one file has one with an empty path."""
@@ -767,7 +778,7 @@ def test_harmless_oddities_are_read(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("format", JSON)
 def test_key_that_stands_twice_loses_nothing_silently(tmp_path: Path, format: str) -> None:
     content = sample(format)[""]
-    found = re.search(rb'"(entities|ner|annotations|vertexSet|spans)": ', content)
+    found = re.search(rb'"(entities|ner|annotations|vertexSet|spans|output)": ', content)
     assert found
     source = tmp_path / f"x{FORMATS[format].suffix}"
     source.write_bytes(content[: found.start()] + found[0] + b"[], " + content[found.start() :])

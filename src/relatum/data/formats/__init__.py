@@ -14,6 +14,7 @@ from relatum.data.formats import (
     docbin,
     doccano,
     docred,
+    gliner,
     jsonl,
     label_studio,
     prodigy,
@@ -50,6 +51,8 @@ FORMATS: dict[str, Format] = {
         bioc.JSON,
         uima.FORMAT,
         triples.FORMAT,
+        gliner.FORMAT,
+        gliner.TEXTS,
     )
 }
 
