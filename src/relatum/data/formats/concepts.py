@@ -8,11 +8,10 @@ is read once, between the two nearest mentions in different sentences.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from itertools import product
 
 from relatum.data.records import Field
 from relatum.types import Entity, Relation
@@ -38,18 +37,16 @@ def mention_pairs(
 ) -> list[Pair]:
     """Return the pairs of mentions that a relation between two concepts stands for; none if there are none to pair."""
     heads_by, tails_by = _by_sentence(heads, sentence_of), _by_sentence(tails, sentence_of)
+    common = heads_by.keys() & tails_by.keys()
     pairs: list[Pair] = []
-    for number in sorted(heads_by.keys() & tails_by.keys()):
+    for number in sorted(common):
         if not evidence or number in evidence:
             pairs += _nearest(heads_by[number], tails_by[number])
     if pairs:
         return pairs
-    apart = [
-        pair
-        for (one, near), (other, far) in product(heads_by.items(), tails_by.items())
-        if one != other
-        for pair in _nearest(near, far)
-    ]
+    apart: list[Pair] = []
+    for number in heads_by if common else ():
+        apart += _nearest(heads_by[number], [tail for tail in tails if sentence_of(tail) != number])
     return [min(apart, key=_distance)] if apart else _nearest(heads, tails)
 
 
@@ -65,9 +62,23 @@ def _distance(pair: Pair) -> int:
 
 
 def _nearest(heads: Collection[Entity], tails: Collection[Entity]) -> list[Pair]:
-    """Return the nearest pair, alone in a list; empty if no two mentions differ."""
-    pairs = [pair for pair in product(heads, tails) if pair[0] != pair[1]]
-    return [min(pairs, key=_distance)] if pairs else []
+    """Return the nearest pair, alone in a list; of equally near ones the first. Empty if no two mentions differ."""
+    at: defaultdict[int, list[tuple[int, Entity]]] = defaultdict(list)
+    for number, tail in enumerate(tails):
+        at[tail.span.start].append((number, tail))
+    starts = sorted(at)
+    best: tuple[int, int, int] | None = None
+    found: list[Pair] = []
+    for order, head in enumerate(heads):
+        index = bisect_left(starts, head.span.start)
+        # The start before, the same or the next, and one more, since the only tail that begins there may be the head.
+        for start in starts[max(index - 1, 0) : index + 2]:
+            other = next(((number, tail) for number, tail in at[start] if tail != head), None)
+            if other is not None:
+                rank = abs(start - head.span.start), order, other[0]
+                if best is None or rank < best:
+                    best, found = rank, [(head, other[1])]
+    return found
 
 
 class Concepts:
