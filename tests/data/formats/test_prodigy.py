@@ -127,7 +127,10 @@ def test_prodigy_keeps_words_and_sentences(tmp_path: Path) -> None:
     ("record", "is_prodigy"),
     [
         (TASK, True),
-        ({"text": "a", "spans": []}, True),
+        ({"text": "a", "spans": [{"start": 0, "end": 1, "label": "X"}]}, True),
+        ({"text": "a", "answer": "reject"}, True),
+        ({"text": "a", "spans": []}, False),
+        ({"text": "a", "answer": "42"}, False),
         ({"text": "a", "_input_hash": 1}, True),
         ({"text": "a", "entities": []}, False),
         ({"text": "a", "label": [[0, 1, "X"]]}, False),

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ def _relation_names(folder: Path, problems: Problems) -> dict[str, str]:
 def _parse(record: Field, default_id: str, names: Mapping[str, str]) -> Document:
     sentences = [item.texts() for item in record.need("sents").items()]
     starts = list(accumulate(map(len, sentences), initial=0))
-    vertices = [[_mention(item, sentences, starts) for item in v.items()] for v in record.need("vertexSet").items()]
-    entities = [mention for vertex in vertices for mention in vertex]
+    vertices = [_vertex(item, sentences, starts) for item in record.need("vertexSet").items()]
+    entities = list(chain.from_iterable(vertices))
     for _ in range(len(entities) - len(set(entities))):
         record.remark("mention that has place and type of another, read once")
     concepts = Concepts(lambda: by_starts(starts))
@@ -82,11 +82,8 @@ def _parse(record: Field, default_id: str, names: Mapping[str, str]) -> Document
         relations += ((relation, evidence) for relation in new)
         seen.update(new)
     annotation = Annotation(tuple(dict.fromkeys(entities)), tuple(relation for relation, _ in relations))
-    if record.get("clusters"):
-        clusters = [[_word_span(span, starts[-1]) for span in group.items()] for group in record.lists("clusters")]
-    else:
-        spans = [list(dict.fromkeys(mention.span for mention in vertex)) for vertex in vertices]
-        clusters = [cluster for cluster in spans if len(cluster) > 1]
+    given = record.lists("clusters")
+    clusters = [_given_cluster(item, starts[-1]) for item in given] if given else _clusters(vertices)
     rest = {key: value for key, value in record.mapping().items() if key not in _OWN}
     name = record.optional_name("title") or default_id
     document = from_words(name, sentences, annotation, clusters, rest)
@@ -102,6 +99,24 @@ def _parse(record: Field, default_id: str, names: Mapping[str, str]) -> Document
         attributes,
         document.metadata,
     )
+
+
+def _vertex(field: Field, sentences: Sequence[Sequence[str]], starts: Sequence[int]) -> list[Entity]:
+    return [_mention(item, sentences, starts) for item in field.items()]
+
+
+def _given_cluster(field: Field, size: int) -> list[Span]:
+    return [_word_span(item, size) for item in field.items()]
+
+
+def _clusters(vertices: Iterable[Sequence[Entity]]) -> list[list[Span]]:
+    """Return the spans of each vertex with several."""
+    clusters = []
+    for vertex in vertices:
+        spans = dict.fromkeys(mention.span for mention in vertex)
+        if len(spans) > 1:
+            clusters.append(list(spans))
+    return clusters
 
 
 def _mention(item: Field, sentences: Sequence[Sequence[str]], starts: Sequence[int]) -> Entity:
@@ -215,8 +230,7 @@ class _Writer:
             "vertexSet": [list(map(self._mention, vertex)) for vertex in self._vertices],
             "labels": list(self._labels()),
         }
-        spans = ({mention.span for mention in vertex} for vertex in self._vertices)
-        if sorted(sorted(group) for group in spans if len(group) > 1) != sorted(map(sorted, self._clusters)):
+        if sorted(map(sorted, _clusters(self._vertices))) != sorted(map(sorted, self._clusters)):
             record["clusters"] = self._clusters
         return with_metadata(record, self._document.metadata)
 

@@ -22,21 +22,21 @@ from relatum.data.records import Field, Record, read_records, show
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 _OWN = ("id", "text", "tokens", "spans", "relations", "sentences", "answer")
-_MARKS = {"_input_hash", "_task_hash", "_view_id", "_annotator_id", "_session_id", "answer"}
+_MARKS = {"_input_hash", "_task_hash", "_view_id", "_annotator_id", "_session_id"}
 _SPAN = {"start", "end", "token_start", "token_end", "label", "text"}
 _RELATION = {"head", "child", "head_span", "child_span", "label", "color"}
 _ANSWERS = ("accept", "reject", "ignore")
 
 
 def recognise(path: Path) -> bool:
-    """True if the first record has Prodigy's hashes or an answer, or spans with offsets."""
+    """True if the first record has Prodigy's hashes or answers, or spans with offsets."""
     for record in first_records(path) if path.is_file() else ():
         if not isinstance(record, dict) or not isinstance(record.get("text"), str):
             return False
         spans = record.get("spans")
-        if isinstance(spans, list) and all(isinstance(span, dict) and "start" in span for span in spans):
-            return True
-        return not _MARKS.isdisjoint(record) and "entities" not in record
+        if isinstance(spans, list) and spans:
+            return all(isinstance(span, dict) and "start" in span for span in spans)
+        return not _MARKS.isdisjoint(record) or record.get("answer") in _ANSWERS
     return False
 
 

@@ -24,8 +24,8 @@ _ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\f": "\f", "\\b": "\b"}
 _LONGEST_GAP = 1 << 20
 """The most characters between two sentences; more would be a text that is made of nothing."""
 _NONE, _NO_VALUE = "_", "*"
-_LINGUISTIC = (".lexmorph.", ".segmentation.", ".transform.", ".syntax.")
-"""Parts of the names of layers that hold no entities, such as parts of speech."""
+_LINGUISTIC = re.compile(r"\.(lexmorph|segmentation|transform|syntax)\.")
+"""Layers that hold no entities, such as parts of speech."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def parse_text(content: str, id: str, where: str, problems: Problems) -> Documen
     file = _read_rows(content)
     layer, relation_layers = _choose(file.layers)
     for other in file.layers:
-        n_used = sum(any(cell != _NONE for cell in _cells(row, other)) for row in file.rows)
+        n_used = sum(set(_cells(row, other)) != {_NONE} for row in file.rows)
         if other is not layer and other not in relation_layers:
             problems.remark(f"rows with annotations of the layer {other.name}, which is not read", where, n_used)
     entities = _Entities(file, layer)
@@ -119,7 +119,7 @@ def _cells(row: _Row, layer: Layer) -> Sequence[str]:
 def _choose(layers: Sequence[Layer]) -> tuple[Layer | None, list[Layer]]:
     """Return the layer of entities and the layers of relations between them."""
     spans = {layer.name: layer for layer in layers if layer.kind == "SP"}
-    plain = [layer for layer in spans.values() if not any(part in layer.name for part in _LINGUISTIC)]
+    plain = [layer for layer in spans.values() if not _LINGUISTIC.search(layer.name)]
     bases = [layer.base for layer in layers if layer.kind == "RL"]
     candidates = [spans[base] for base in bases if base in spans and spans[base] in plain]
     candidates += [layer for layer in plain if layer.short_name == "NamedEntity"]
