@@ -87,6 +87,11 @@ class Annotation:
     entities: tuple[Entity, ...] = ()
     relations: tuple[Relation, ...] = ()
 
+    def mean_score(self) -> float | None:
+        """Return the mean score of all entities and relations that have one; None if there is none."""
+        scores = [item.score for item in (*self.entities, *self.relations) if item.score is not None]
+        return sum(scores) / len(scores) if scores else None
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreMap:
