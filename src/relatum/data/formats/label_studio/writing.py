@@ -16,6 +16,7 @@ from relatum.data.records import BadRecord, shorten
 from relatum.errors import FormatError
 from relatum.types import Annotation, Document, Entity, Relation
 
+
 def check(document: Document) -> None:
     """Raise `BadRecord` for what Label Studio cannot hold."""
     _task(document)
@@ -34,17 +35,13 @@ def _task_or_error(document: Document) -> dict[str, Any]:
 
 def write_predictions(path: Path, documents: Iterable[Document], config: LabelingConfig, model_version: str) -> None:
     """Write tasks with a model's predictions; the id and the metadata of a document become the `meta` of its task."""
-    write_array(
-        path,
-        (
-            {
-                "data": {"text": document.text},
-                "predictions": [make_prediction(document, config, model_version)[0]],
-                "meta": {"document": document.id, **document.metadata},
-            }
-            for document in documents
-        ),
-    )
+
+    def task(document: Document) -> dict[str, Any]:
+        prediction, _ = make_prediction(document, config, model_version)
+        meta: dict[str, object] = {"document": document.id, **document.metadata}
+        return {"data": {"text": document.text}, "predictions": [prediction], "meta": meta}
+
+    write_array(path, map(task, documents))
 
 
 def make_prediction(
@@ -55,17 +52,14 @@ def make_prediction(
     A relation is also left out with one of its entities. The score of the prediction is the mean of all scores in it,
     and None if nothing was found.
     """
-    offered = [entity for entity in document.annotation.entities if entity.label in config.labels]
+    found = document.annotation
+    offered = [entity for entity in found.entities if entity.label in config.labels]
     names = Names(offered)
-    kept = set(names.all)
-    relations = [
-        relation
-        for relation in document.annotation.relations
-        if relation.label in config.relations and {relation.head.id, relation.tail.id} <= kept
-    ]
-    left_out = Counter(entity.label for entity in document.annotation.entities)
-    left_out.update(relation.label for relation in document.annotation.relations)
-    left_out.subtract(one.label for one in (*offered, *relations))
+    kept = set(offered)
+    relations = [r for r in found.relations if r.label in config.relations and {r.head, r.tail} <= kept]
+    left_out = Counter([item.label for item in (*found.entities, *found.relations)])
+    left_out.subtract([entity.label for entity in offered])
+    left_out.subtract([relation.label for relation in relations])
     regions = []
     for entity, name in zip(offered, names.all, strict=True):
         from_name, label = config.labels[entity.label]
