@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from relatum.evaluation.scoring import FileScores, score
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.result import Extraction
+    from relatum.graph import Edge, Evidence, KnowledgeGraph, Mention, Node
     from relatum.schema import RelationType, Schema, infer_schema
     from relatum.training.calibration import ModelCalibration, calibrate
     from relatum.training.evaluation import ModelEvaluation, evaluate_model
@@ -53,6 +54,7 @@ _HOME = {
     "relatum.evaluation.scoring": ("FileScores", "score"),
     "relatum.extractor.extractor": ("Extractor",),
     "relatum.extractor.result": ("Extraction",),
+    "relatum.graph": ("Edge", "Evidence", "KnowledgeGraph", "Mention", "Node"),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
     "relatum.training.calibration": ("ModelCalibration", "calibrate"),
     "relatum.training.evaluation": ("ModelEvaluation", "evaluate_model"),
@@ -83,15 +85,20 @@ __all__ = [
     "Conversion",
     "DataError",
     "Document",
+    "Edge",
     "Entity",
+    "Evidence",
     "Example",
     "Extraction",
     "Extractor",
     "FileScores",
     "FormatError",
     "Inspection",
+    "KnowledgeGraph",
+    "Mention",
     "ModelCalibration",
     "ModelEvaluation",
+    "Node",
     "Partition",
     "Prediction",
     "Relation",

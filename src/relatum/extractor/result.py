@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError
 from relatum.types import Annotation, Document, Entity, Relation, Span
+
+if TYPE_CHECKING:
+    from relatum.graph import KnowledgeGraph
 
 _SHOWN = 40
 """The number of characters of a text that the repr shows."""
@@ -88,10 +91,15 @@ class Extraction:
 
     def evidence(self, relation: Relation) -> Span | None:
         """Return the characters from the first to the last sentence of a relation's entities; None if not known."""
-        start = min(relation.head.span.start, relation.tail.span.start)
-        end = max(relation.head.span.end, relation.tail.span.end)
-        inside = [sentence for sentence in self.sentences if sentence.end > start and sentence.start < end]
-        return Span(inside[0].start, inside[-1].end) if inside else None
+        from relatum.data.documents import find_evidence
+
+        return find_evidence(self.sentences, relation)
+
+    def to_graph(self) -> KnowledgeGraph:
+        """Return the knowledge graph of this text; `KnowledgeGraph.of` merges several texts."""
+        from relatum.graph import KnowledgeGraph
+
+        return KnowledgeGraph.of([self])
 
     def above(self, threshold: float) -> Extraction:
         """Return what has at least that score, or no score, numbered anew. A relation is dropped with its entities."""
