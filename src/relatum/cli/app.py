@@ -31,6 +31,7 @@ from relatum.cli import (
     score,
     serve,
     split,
+    suggest,
     train,
     tune,
 )
@@ -62,6 +63,7 @@ def _options(
 
 app.command("extract")(extract.extract)
 app.command("serve")(serve.serve)
+app.command("suggest")(suggest.suggest)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)

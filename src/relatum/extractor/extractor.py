@@ -24,7 +24,7 @@ from relatum.data.windows import make_passage_windows, make_windows, merge_relat
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
-from relatum.extractor.finding import find_model, not_a_name
+from relatum.extractor.finding import find_model, model_version, not_a_name
 from relatum.extractor.jobs import Job, Window, do_jobs
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
 from relatum.extractor.result import Extraction, check_threshold
@@ -69,6 +69,8 @@ class Extractor:
         self.card = card
         self.name = ""
         """The name or folder that the model was loaded from; empty for a model that was not loaded."""
+        self.version = ""
+        """The name of the model with the beginning of a hash of its files; empty for a model that was not loaded."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
@@ -116,7 +118,7 @@ class Extractor:
         text = model.config.text
         splitter = make_splitter(given.get("words", text.words), given.get("sentences", text.sentences))
         extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
-        extractor.name = str(name_or_path)
+        extractor.name, extractor.version = str(name_or_path), model_version(name_or_path)
         set_precision(extractor.model, precision)
         return extractor
 

@@ -37,6 +37,14 @@ def find_model(name_or_path: str | Path) -> Path:
     )
 
 
+def model_version(name_or_path: str | Path) -> str:
+    """Return the name of a model with the beginning of a hash of its files, such as `news-1a2b3c4d`."""
+    from relatum.models.manifest import Manifest
+
+    path = find_model(name_or_path)
+    return f"{path.resolve().name}-{Manifest.read(path).digest[:8]}"
+
+
 def not_a_name(found: object) -> TypeError:
     """Return the error for something that cannot name a model."""
     return TypeError(

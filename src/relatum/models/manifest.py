@@ -7,12 +7,12 @@ that a model's files could say is ever executed, whoever wrote them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from relatum.data.atomic import replacing_file
@@ -71,12 +71,12 @@ class Manifest:
     def digest(self) -> str:
         """The sha256 of all files but the card, by which two models can be told apart."""
         files = sorted(item for item in self.files.items() if item[0] != CARD)
-        return sha256(json.dumps(files).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
     def check(self) -> None:
         """Refuse a directory whose files differ from the manifest; for a card that was changed, only warn."""
         root = self.folder.resolve()
-        for name, expected in self.files.items():
+        for name, sha256 in self.files.items():
             path = root / name
             if path.resolve() != path:
                 raise RelatumError(f"{self.folder / name}: found a link, expected the file itself; {CURE}")
@@ -84,13 +84,13 @@ class Manifest:
                 actual = file_hash(path)
             except RelatumError as error:
                 raise RelatumError(f"{error}; {CURE}") from None
-            if actual in (expected, self.replacing.get(name)):
+            if actual in (sha256, self.replacing.get(name)):
                 continue
             if name == CARD:
                 _log.warning("%s is not the card that the model was saved with", self.folder / name)
                 continue
             raise RelatumError(
-                f"{self.folder / name}: the file has the sha256 {actual}, but {NAME} says {expected}: it was damaged or "
+                f"{self.folder / name}: the file has the sha256 {actual}, but {NAME} says {sha256}: it was damaged or "
                 f"replaced; {CURE}"
             )
         # The files at the top are read by their names, if they are listed; those of an encoder by a pattern.

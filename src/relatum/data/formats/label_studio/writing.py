@@ -57,7 +57,8 @@ def make_prediction(
     names = Names(offered)
     kept = set(offered)
     relations = [r for r in found.relations if r.label in config.relations and {r.head, r.tail} <= kept]
-    left_out = Counter([item.label for item in (*found.entities, *found.relations)])
+    left_out = Counter([entity.label for entity in found.entities])
+    left_out.update([relation.label for relation in found.relations])
     left_out.subtract([entity.label for entity in offered])
     left_out.subtract([relation.label for relation in relations])
     regions = []
