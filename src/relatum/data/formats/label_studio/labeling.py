@@ -42,8 +42,11 @@ class LabelingConfig:
 
         try:
             root = parse_xml(xml)
-        except BadRecord as bad:
-            raise FormatError(f"labelling configuration: found {bad.found}; expected {bad.expected}") from None
+        except BadRecord:
+            raise FormatError(
+                "labelling configuration: found XML that has errors or declares entities; expected well-formed XML "
+                "without entities of its own"
+            ) from None
         controls = [tag for tag in _find(root, "labels") if tag.get("name")]
         for text in _find(root, "text"):
             name, key = text.get("name", ""), text.get("value", "")
