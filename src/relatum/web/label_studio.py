@@ -62,8 +62,8 @@ class LabelStudioBackend:
         missing = [label for label in schema.entity_types if label not in config.labels]
         missing += [name for name in schema.relation_names if name not in config.relations]
         if len(missing) == len(schema.entity_types) + len(schema.relation_names):
-            raise _refuse(f"the labelling configuration offers no label of the model, which knows {", ".join(missing)}; "
-                "add some of them to the project")
+            known = ", ".join(missing)
+            raise _refuse(f"the labelling configuration offers no label of the model; add some to the project: {known}")
         if missing:
             LOG.info("the labelling configuration does not offer %s, which will be left out", ", ".join(missing))
         return {"model_version": self.version, "left_out": missing}
