@@ -136,7 +136,10 @@ def write_documents(
 ) -> Conversion:
     """Write documents in a format, with the labels of the schema beside them; whole or not at all."""
     part = Part(target.stem, target, replace(format, read=lambda _path, _problems: iter(documents)))
-    return convert_corpus(Corpus(target, (part,), schema=schema), target, format, splitter, Policy())
+    make = format.companion
+    if make is not None:  # with all labels of the schema, even those that no document has
+        format = replace(format, companion=lambda _seen: make(schema))
+    return convert_corpus(Corpus(target, (part,)), target, format, splitter, Policy())
 
 
 @dataclass(slots=True)
