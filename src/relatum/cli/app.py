@@ -24,6 +24,7 @@ from relatum.cli import (
     encoder,
     evaluate,
     extract,
+    graph,
     init,
     inspect,
     probe,
@@ -62,6 +63,7 @@ def _options(
 
 
 app.command("extract")(extract.extract)
+app.command("graph")(graph.graph)
 app.command("serve")(serve.serve)
 app.command("suggest")(suggest.suggest)
 app.command("init")(init.init)

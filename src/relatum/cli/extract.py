@@ -156,7 +156,7 @@ def _extract_here(
     extractor = load()
 
     def found(on_progress: Callable[[int, int], None]) -> Iterator[Extraction]:
-        yield from _run(extractor, source.read(problems), threshold, on_progress)
+        yield from run_extractor(extractor, source.read(problems), threshold, on_progress)
         if on_error == "fail":
             problems.raise_if_any(SKIP_CURE)  # the input changed while it was read
 
@@ -167,7 +167,7 @@ def _extract_here(
         say(f"wrote {out}")
 
 
-def _run(
+def run_extractor(
     extractor: Extractor,
     documents: Iterable[Document],
     threshold: float | None,

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import networkx
+
     from relatum.graph.merging import Extracted
+    from relatum.graph.saving import GraphFormat
     from relatum.types import Document
+
+BASE = "https://example.org/"
+"""The beginning of IRIs if no other is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +89,18 @@ class KnowledgeGraph:
     edges: tuple[Edge, ...] = ()
 
     @classmethod
-    def of(cls, extractions: Iterable[Extracted | Document], keep: int | None = None) -> KnowledgeGraph:
+    def of(
+        cls, extractions: Iterable[Extracted | Document], keep: int | None = None, threshold: float | None = None
+    ) -> KnowledgeGraph:
         """Merge the extractions of many texts, or annotated documents, which are read one at a time.
 
         Only the graph is held in memory. With `keep`, each node keeps at most that many mentions, and each edge that
-        many places as evidence: the ones with the best scores. `left_out` counts the others. An extraction without an
-        id is known by its number.
+        many places as evidence: the ones with the best scores. `left_out` counts the others. `threshold` leaves out
+        entities and relations with a lower score. An extraction without an id is known by its number.
         """
         from relatum.graph.merging import GraphBuilder
 
-        builder = GraphBuilder(keep)
+        builder = GraphBuilder(keep, threshold)
         for extraction in extractions:
             builder.add(extraction)
         return builder.build()
@@ -131,13 +140,63 @@ class KnowledgeGraph:
 
         return from_record(record)
 
+    def to_networkx(self) -> networkx.MultiDiGraph[str]:
+        """Return the graph for networkx.
+
+        Nodes have the attributes name, label, count and mentions; edges have their label as key, and the attributes
+        label, score, count and evidence.
+        """
+        from relatum.graph.networks import to_networkx
+
+        return to_networkx(self)
+
+    def to_graphml(self) -> str:
+        """Return the graph as GraphML, for Gephi, yEd, Cytoscape and others; evidence is JSON in an attribute."""
+        from relatum.graph.networks import to_graphml
+
+        return to_graphml(self)
+
+    def to_turtle(self, base: str = BASE) -> str:
+        """Return the graph as RDF in Turtle; every IRI begins with `base`."""
+        from relatum.graph.rdf import to_rdf
+
+        return to_rdf(self, "turtle", base)
+
+    def to_jsonld(self, base: str = BASE) -> str:
+        """Return the graph as RDF in JSON-LD; every IRI begins with `base`."""
+        from relatum.graph.rdf import to_rdf
+
+        return to_rdf(self, "json-ld", base)
+
+    def to_cypher(self) -> str:
+        """Return a script of Cypher that adds the graph to Neo4j, one statement a line."""
+        from relatum.graph.neo4j import to_cypher
+
+        return to_cypher(self)
+
+    def to_html(self, title: str = "", max_nodes: int = 500) -> str:
+        """Return an HTML page that draws the graph; of a larger graph, it shows the strongest nodes, and says so."""
+        from relatum.graph.drawing.page import draw
+
+        return draw(self, title or "Knowledge graph", max_nodes)
+
+    def save(self, path: str | Path, format: GraphFormat | None = None, base: str = BASE) -> None:
+        """Write the graph in the format that the suffix says: .json, .html, .graphml, .ttl, .jsonld, .cypher or .csv.
+
+        csv is a new folder with the files that `neo4j-admin database import` reads. `base` is the beginning of IRIs.
+        """
+        from relatum.graph.saving import find_format, save
+
+        save(self, Path(path), format or find_format(Path(path)), base)
+
     def __repr__(self) -> str:
-        return f"<KnowledgeGraph: {self._counts()}>"
+        return f"<KnowledgeGraph: {self.describe()}>"
 
     def __str__(self) -> str:
-        return "\n".join([self._counts(), *self._lines()])
+        return "\n".join([self.describe(), *self._lines()])
 
-    def _counts(self) -> str:
+    def describe(self) -> str:
+        """Return the numbers of nodes and edges in words."""
         nodes, edges = len(self.nodes), len(self.edges)
         return f"{nodes:,} node{'' if nodes == 1 else 's'}, {edges:,} edge{'' if edges == 1 else 's'}"
 

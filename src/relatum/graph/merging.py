@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from relatum.data.documents import find_evidence, sentence_spans
 from relatum.graph.graph import Edge, Evidence, KnowledgeGraph, Mention, Node
 from relatum.graph.names import full_names, node_id, normalise
-from relatum.types import Annotation, Document, Entity, Span
+from relatum.types import Annotation, Document, Entity, Relation, Span
 
 T = TypeVar("T", Mention, Evidence)
 
@@ -29,10 +29,13 @@ class Extracted(Protocol):
 class GraphBuilder:
     """A knowledge graph that grows document by document; memory grows with the graph, not with the documents."""
 
-    def __init__(self, keep: int | None = None) -> None:
+    def __init__(self, keep: int | None = None, threshold: float | None = None) -> None:
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ValueError(f"threshold is {threshold!r}; expected a score from 0 to 1, such as 0.9")
         if keep is not None and keep < 1:
             raise ValueError(f"keep is {keep}; expected at least 1, or None to keep all mentions and evidence")
         self._keep = keep
+        self._threshold = threshold
         self._nodes: dict[str, _Node] = {}
         self._edges: dict[tuple[str, str, str], _Best[Evidence]] = {}
         self._n_documents = 0
@@ -45,12 +48,13 @@ class GraphBuilder:
         else:
             document, sentences = extraction.document, extraction.sentences
         name = document.id or str(self._n_documents)
-        mentions = _mentions(document, name)
+        annotation = document.annotation if self._threshold is None else _above(document.annotation, self._threshold)
+        mentions = _mentions(document.text, annotation, name)
         nodes = {}
         for entity, id in _assign(mentions).items():
             nodes[entity] = id
             self._node(id, entity.label).add(mentions[entity], id)
-        for relation in document.annotation.relations:
+        for relation in annotation.relations:
             head, tail = mentions[relation.head], mentions[relation.tail]
             place = find_evidence(sentences, relation)
             start, end = place or (None, None)
@@ -144,12 +148,23 @@ class _Node:
         return max(self.forms, key=lambda form: (self.forms[form], -len(form), not form.isupper()))
 
 
-def _mentions(document: Document, name: str) -> dict[Entity, Mention]:
-    annotation = document.annotation
+def _above(annotation: Annotation, threshold: float) -> Annotation:
+    """Leave out what has a lower score, and relations without one of their entities."""
+
+    def stays(item: Entity | Relation) -> bool:
+        return item.score is None or item.score >= threshold
+
+    entities = tuple(filter(stays, annotation.entities))
+    present = set(entities)
+    relations = [one for one in annotation.relations if stays(one) and {one.head, one.tail} <= present]
+    return Annotation(entities, tuple(relations))
+
+
+def _mentions(text: str, annotation: Annotation, name: str) -> dict[Entity, Mention]:
     mentions: dict[Entity, Mention] = {}
     for entity in _all_entities(annotation):
         if entity not in mentions:
-            words = " ".join(piece.of(document.text) for piece in entity.pieces()).split()
+            words = " ".join(piece.of(text) for piece in entity.pieces()).split()
             mentions[entity] = Mention(name, *entity.span, " ".join(words), entity.score)
     return mentions
 

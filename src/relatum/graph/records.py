@@ -39,12 +39,12 @@ def _edge_record(edge: Edge) -> dict[str, Any]:
         "head": edge.head,
         "tail": edge.tail,
         "label": edge.label,
-        "evidence": list(map(_evidence_record, edge.evidence)),
+        "evidence": list(map(evidence_record, edge.evidence)),
         "left_out": edge.left_out,
     }
 
 
-def _evidence_record(evidence: Evidence) -> dict[str, Any]:
+def evidence_record(evidence: Evidence) -> dict[str, Any]:
     return {
         "document": evidence.document,
         "head": _mention_record(evidence.head),
