@@ -75,7 +75,7 @@ def suggest(  # noqa: PLR0913 -- an argument for each option of the command
     if not found:
         raise RelatumError(f"{target}: there are no texts with words to make tasks of; nothing was written")
     if sort == "uncertain":
-        found.sort(key=lambda pair: _certainty(pair[0]))
+        found.sort(key=lambda pair: certainty(pair[0]))
     chosen = [_suggested(task, extraction, threshold) for extraction, task in found[:limit]]
     format = get_format(to_format)
     if to_format == "label-studio":
@@ -131,9 +131,10 @@ def _strip(text: str, start: int, end: int) -> Span | None:
     return Span(first, last) if first < last else None
 
 
-def _certainty(extraction: Extraction) -> float:
+def certainty(extraction: Extraction) -> float:
+    """Return the mean score of all that was found; more than any score if nothing was found."""
     score = extraction.document.annotation.mean_score()
-    return 2.0 if score is None else score  # nothing can be said about a task without findings
+    return 2.0 if score is None else score
 
 
 def _suggested(task: Document, extraction: Extraction, threshold: float | None) -> Document:
