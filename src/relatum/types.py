@@ -89,8 +89,9 @@ class Annotation:
 
     def mean_score(self) -> float | None:
         """Return the mean score of all entities and relations that have one; None if there is none."""
-        scores = [item.score for item in (*self.entities, *self.relations) if item.score is not None]
-        return sum(scores) / len(scores) if scores else None
+        scores = [entity.score for entity in self.entities] + [relation.score for relation in self.relations]
+        known = [score for score in scores if score is not None]
+        return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
