@@ -1,12 +1,14 @@
 """At the build of a wheel: compiled code for common CPUs, where RELATUM_COMPILE=1 asks for it.
 
-Without it the wheel runs anywhere, and compiles what it needs on first use; with it the wheel is for Linux on x86-64,
-and needs no compiler.
+Without it the wheel runs anywhere, and compiles what it needs on first use; with it the wheel is for Linux on x86-64 or
+ARM64, whichever builds it, and needs no compiler. RELATUM_MACHINE=aarch64 builds for ARM64 elsewhere, with a compiler
+for it that the variable CXX names (aarch64-linux-gnu-g++).
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -31,16 +33,21 @@ class CompiledCode(BuildHookInterface[Any]):
         if compiler is None:
             raise SystemExit("RELATUM_COMPILE=1 needs a C++ compiler: install g++, or name one in the variable CXX")
         self._made = Path(tempfile.mkdtemp())
-        for variant, (wanted, flags) in VARIANTS.items():
+        machine = os.environ.get("RELATUM_MACHINE") or platform.machine()
+        variants = {name: variant for name, variant in VARIANTS.items() if variant.machine == machine}
+        if not variants:
+            known = sorted({variant.machine for variant in VARIANTS.values()})
+            raise SystemExit(f"RELATUM_COMPILE=1 can build for {' and '.join(known)}, not for {machine}")
+        for name, variant in variants.items():
             for source in ALL:
-                if not source.needs <= wanted:
+                if not source.needs <= variant.needs:
                     continue
-                place = source.shipped(variant)
+                place = source.shipped(name)
                 binary = self._made / place.name
-                compile_source(source, compiler, flags, binary)
+                compile_source(source, compiler, variant.flags, binary)
                 build_data["force_include"][str(binary)] = str(place.relative_to(root / "src"))
         build_data["pure_python"] = False
-        build_data["tag"] = "py3-none-linux_x86_64"
+        build_data["tag"] = f"py3-none-linux_{machine}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         made = getattr(self, "_made", None)

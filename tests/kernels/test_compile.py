@@ -207,7 +207,7 @@ def test_shipped_binary_is_taken_where_the_cpu_has_what_it_needs(
         compile_source(source, compiler, ("-march=x86-64-v3", f"-Danswer=answer_{variant[-2:]}"), path)
     monkeypatch.setattr(compiling, "compile_source", refuse)
     for variant in ("x86-64-v4", "x86-64-v3"):
-        monkeypatch.setattr(compiling, "cpu_flags", lambda variant=variant: VARIANTS[variant][0])
+        monkeypatch.setattr(compiling, "cpu_flags", lambda variant=variant: VARIANTS[variant].needs)
         assert variant in can_load(source)[1]
         assert getattr(load(source), f"answer_{variant[-2:]}")() == 42
         assert compiling._find_shipped(Source(source.folder, source.main, flags=("-DA",))) is None

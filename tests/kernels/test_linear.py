@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused() -> None:
 @pytest.mark.usefixtures("fresh_answers")
 def test_cpu_without_the_unit_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     for module in (compiling, cpu):
-        monkeypatch.setattr(module, "cpu_flags", lambda: VARIANTS["x86-64-v4"][0])
+        monkeypatch.setattr(module, "cpu_flags", lambda: VARIANTS["x86-64-v4"].needs)
     assert not is_available()
     assert not caplog.messages
     assert can_load(SOURCE) == (False, "it needs a CPU with amx_bf16, amx_tile, avx512_bf16")
@@ -149,7 +149,7 @@ def test_unit_without_a_compiler_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for module in (compiling, cpu):
-        monkeypatch.setattr(module, "cpu_flags", lambda: VARIANTS["x86-64-v4-amx"][0])
+        monkeypatch.setattr(module, "cpu_flags", lambda: VARIANTS["x86-64-v4-amx"].needs)
     monkeypatch.setenv("CXX", "no-such-compiler")
     with caplog.at_level(logging.WARNING):
         assert not is_available()
@@ -164,17 +164,17 @@ def test_unit_that_the_system_withholds_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     withheld = replace(SOURCE, flags=("-O0",), needs=frozenset())
-    monkeypatch.setattr(compiling, "_NATIVE", ("-march=x86-64-v3",))
+    monkeypatch.setattr(compiling, "_NATIVE", {"x86_64": ("-march=x86-64-v3",)})
     assert not is_available(withheld)
     assert "does not let this process use the CPU's matrix unit" in caplog.text
 
 
-@pytest.mark.parametrize("variant", [name for name, (flags, _) in VARIANTS.items() if flags >= AMX])
+@pytest.mark.parametrize("variant", [name for name, kind in VARIANTS.items() if kind.needs >= AMX])
 def test_code_for_the_unit_compiles_without_a_warning(variant: str, tmp_path: Path) -> None:
     compiler = find_compiler()
     assert compiler is not None
     strict = replace(SOURCE, flags=("-Wall", "-Wextra", "-Werror"))
-    compile_source(strict, compiler, VARIANTS[variant][1], tmp_path / "linear.so")
+    compile_source(strict, compiler, VARIANTS[variant].flags, tmp_path / "linear.so")
     assert (tmp_path / "linear.so").stat().st_size > 0
 
 

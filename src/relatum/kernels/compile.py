@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from relatum.errors import RelatumError
 from relatum.folders import cache_folder
@@ -31,7 +32,8 @@ from relatum.folders import cache_folder
 _log = logging.getLogger(__name__)
 
 _FLAGS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=fast")
-_NATIVE = ("-march=native",)
+_NATIVE = {"x86_64": ("-march=native",), "aarch64": ("-mcpu=native",)}
+"""The flags for the CPU of this machine, by its architecture: the compiled code exists for these."""
 _DIGEST = hashlib.sha256().digest_size
 _CURE = "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++), or name it in the variable CXX"
 
@@ -39,15 +41,25 @@ AMX = frozenset({"avx512_bf16", "amx_tile", "amx_bf16"})
 """The flags of a CPU that multiplies matrices of bfloat16."""
 _V3 = frozenset("avx2 bmi1 bmi2 f16c fma abm movbe".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
-VARIANTS: dict[str, tuple[frozenset[str], tuple[str, ...]]] = {
-    "x86-64-v4-amx": (
-        _V4 | AMX,
-        ("-march=x86-64-v4", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
-    ),
-    "x86-64-v4": (_V4, ("-march=x86-64-v4",)),
-    "x86-64-v3": (_V3, ("-march=x86-64-v3",)),
+
+
+class Variant(NamedTuple):
+    """A kind of CPU that binaries may be shipped for."""
+
+    machine: str
+    needs: frozenset[str]
+    """The flags that the CPU must have."""
+    flags: tuple[str, ...]
+    """The compiler's flags."""
+
+
+VARIANTS = {
+    "x86-64-v4-amx": Variant("x86_64", _V4 | AMX, ("-march=x86-64-v4", "-mavx512bf16", "-mamx-tile", "-mamx-bf16")),
+    "x86-64-v4": Variant("x86_64", _V4, ("-march=x86-64-v4",)),
+    "x86-64-v3": Variant("x86_64", _V3, ("-march=x86-64-v3",)),
+    "armv8-a": Variant("aarch64", frozenset(), ("-march=armv8-a",)),
 }
-"""The variants that may be shipped, the fastest first: the flags that a CPU must have, and the compiler's flags."""
+"""The variants that may be shipped; of each architecture the fastest first."""
 
 
 class CompileError(RelatumError):
@@ -76,15 +88,16 @@ class Source:
 
 def can_load(source: Source) -> tuple[bool, str]:
     """Return whether the code can run here, and why or why not; nothing is compiled."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return False, f"it is made for Linux on x86-64, and this is {platform.system()} on {platform.machine()}"
+    machine = platform.machine()
+    if platform.system() != "Linux" or machine not in _NATIVE:
+        return False, f"it is made for Linux on x86-64 and ARM64, and this is {platform.system()} on {machine}"
     lacking = source.needs - cpu_flags()
     if lacking:
         return False, f"it needs a CPU with {', '.join(sorted(lacking))}"
     shipped = _find_shipped(source)
     if shipped is not None:
         return True, f"compiled code that came with the package, {shipped.name}"
-    if not cpu_flags() >= _V3:
+    if machine == "x86_64" and not cpu_flags() >= _V3:
         return False, "it needs a CPU with AVX2 and FMA"
     compiler = find_compiler()
     if compiler is None:
@@ -149,7 +162,7 @@ def _compile_all(sources: dict[str, Source], compiler: str, wanted: str) -> int:
 
 def _make(source: Source, compiler: str, binary: Path) -> None:
     """Compile a binary for this machine, with its digest at the end, for the user alone."""
-    compile_source(source, compiler, _NATIVE, binary)
+    compile_source(source, compiler, _NATIVE[platform.machine()], binary)
     with binary.open("ab") as file:
         file.write(hashlib.sha256(binary.read_bytes()).digest())
     binary.chmod(0o700)
@@ -280,26 +293,31 @@ def _find_shipped(source: Source) -> Path | None:
     if source.flags:
         return None
     flags = cpu_flags()
-    for variant, (wanted, _) in VARIANTS.items():
-        path = source.shipped(variant)
-        if wanted <= flags and path.is_file():
+    for name, variant in VARIANTS.items():
+        path = source.shipped(name)
+        if variant.machine == platform.machine() and variant.needs <= flags and path.is_file():
             return path
     return None
 
 
 def cpu_flags() -> frozenset[str]:
     """Return the processor's flags, as /proc/cpuinfo lists them; empty if the system has no such file."""
+    key = "flags" if platform.machine() == "x86_64" else "Features"
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return frozenset()
-    return next((frozenset(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), frozenset())
+    return next((frozenset(line.partition(":")[2].split()) for line in lines if line.startswith(key)), frozenset())
 
 
 def _name(source: Source, compiler: str) -> str:
     """Return the name of a binary: its source, and the digest of all that it depends on."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
-    parts = [compiler.encode(), version, " ".join((*_FLAGS, *_NATIVE, *source.flags, *source.parts)).encode()]
+    parts = [
+        compiler.encode(),
+        version,
+        " ".join((*_FLAGS, *_NATIVE[platform.machine()], *source.flags, *source.parts)).encode(),
+    ]
     parts.append(" ".join(sorted(cpu_flags())).encode())
     for file in (file for folder in (source.folder, *source.shared) for file in sorted(folder.iterdir())):
         if file.suffix in (".cpp", ".h"):

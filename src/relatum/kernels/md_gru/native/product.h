@@ -60,6 +60,8 @@ template <class V>
 ALWAYS_INLINE V held(V value) {
 #if defined(__x86_64__)
     asm("" : "+v"(value));
+#elif defined(__aarch64__)
+    asm("" : "+w"(value));
 #endif
     return value;
 }

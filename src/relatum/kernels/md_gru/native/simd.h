@@ -5,6 +5,8 @@
 #include <cstring>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -19,6 +21,10 @@ constexpr int kRegisters = 32;
 #define RELATUM_AVX2 1
 constexpr int kVectorBytes = 32;
 constexpr int kRegisters = 16;
+#elif defined(__aarch64__)
+#define RELATUM_NEON 1
+constexpr int kVectorBytes = 16;
+constexpr int kRegisters = 32;
 #else
 constexpr int kVectorBytes = 16;
 constexpr int kRegisters = 16;
@@ -83,6 +89,13 @@ ALWAYS_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) 
 }
 ALWAYS_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
     return (Vec<double>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+#elif defined(RELATUM_NEON)
+ALWAYS_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
+    return (Vec<float>)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+ALWAYS_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
+    return (Vec<double>)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 }
 #else
 template <class V>
@@ -197,6 +210,8 @@ ALWAYS_INLINE Vec<float> from_float16(Half bits) {
     return (Vec<float>)_mm512_cvtph_ps((__m256i)bits);
 #elif defined(RELATUM_AVX2) && defined(__F16C__)
     return (Vec<float>)_mm256_cvtph_ps((__m128i)bits);
+#elif defined(RELATUM_NEON)
+    return (Vec<float>)vcvt_f32_f16((float16x4_t)bits);
 #else
     Vec<float> value;
     for (int lane = 0; lane < kLanes<float>; ++lane) {
@@ -214,6 +229,8 @@ ALWAYS_INLINE Half to_float16(Vec<float> value) {
     return (Half)_mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #elif defined(RELATUM_AVX2) && defined(__F16C__)
     return (Half)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(RELATUM_NEON)
+    return (Half)vcvt_f16_f32((float32x4_t)value);
 #else
     Half bits;
     for (int lane = 0; lane < kLanes<float>; ++lane) {

@@ -45,6 +45,8 @@ class Barrier {
             if (round_.load(std::memory_order_acquire) != round) return;
 #if defined(__x86_64__)
             __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            asm volatile("yield");
 #endif
         }
         sleepers_.fetch_add(1);  // before it looks once more: whoever ends the round sees one of the two

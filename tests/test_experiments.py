@@ -1,0 +1,77 @@
+"""Files of experiments, and the script that makes their runs."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from scripts.experiments import ROOT, main, read_plan
+
+from relatum.config import load_config
+from relatum.errors import RelatumError
+
+FILES = sorted((ROOT / "experiments").glob("*.toml"))
+PLACES = {"data": "DATA", "out": "OUT"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_experiments_have_settings_that_load(path: Path) -> None:
+    prepare, runs = read_plan(path, PLACES)
+    for needed in prepare:
+        assert str(needed.target) in needed.arguments
+        assert needed.arguments[0] == "-m" or (ROOT / needed.arguments[0]).exists()
+    assert runs
+    for arguments in {run.arguments for run in runs}:
+        options = list(pairwise(arguments))
+        (config,) = [value for option, value in options if option == "--config"]
+        load_config(Path(config), [value for option, value in options if option == "--set"])
+
+
+def test_experiments_are_a_run_for_every_seed_on_every_fold(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(
+        '[[run]]\nname = "a"\ndata = "{data}/x"\nconfig = "configs/best/ade.toml"\nfolds = "{data}/folds.json"\n'
+        "n_folds = 2\nseeds = [0, 3]\n",
+        encoding="utf-8",
+    )
+    _, runs = read_plan(path, PLACES)
+    assert [run.name for run in runs] == ["a-fold-1-seed-0", "a-fold-1-seed-3", "a-fold-2-seed-0", "a-fold-2-seed-3"]
+    assert runs[1].arguments[-4:] == ("--fold", "DATA/folds.json:1", "--seed", "3")
+
+
+def test_experiments_with_an_unknown_key_or_one_name_twice_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    run = '[[run]]\nname = "a"\ndata = "x"\nconfig = "configs/best/ade.toml"\n'
+    path.write_text(run + "seed = 1\n", encoding="utf-8")
+    with pytest.raises(RelatumError, match="run 1 has the unknown key 'seed'"):
+        read_plan(path, PLACES)
+    path.write_text(run + run, encoding="utf-8")
+    with pytest.raises(RelatumError, match="two runs are called 'a-seed-0'"):
+        read_plan(path, PLACES)
+
+
+def test_experiments_continue_after_a_failure_and_make_no_run_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = tmp_path / "small.toml"
+    small.write_text(
+        'encoder.kind = "none"\nsequence = { n_attention_heads = 2, feedforward_width = 8 }\ncharacters.width = 4\n'
+        "model = { width = 8, n_layers = 1 }\ntraining = { batch_size = 4, warmup_steps = 1, evaluate_every = 2 }\n",
+        encoding="utf-8",
+    )
+    path = tmp_path / "some.toml"
+    good = f'[[run]]\nname = "good"\ndata = "{ROOT}/examples/news"\nconfig = "{small}"\nset = ["training.steps=2"]\n'
+    path.write_text(good + f'[[run]]\nname = "bad"\ndata = "missing"\nconfig = "{small}"\n', encoding="utf-8")
+    call = ["make", str(path), str(tmp_path / "out"), "--device", "cpu", "--at-once", "2"]
+    assert main(call) == 1
+    said = capsys.readouterr().out
+    assert "2 of 2 runs to make" in said
+    assert "done: good-seed-0" in said
+    assert "failed: bad-seed-0 (status 1)" in said
+    assert json.loads((tmp_path / "out" / "results" / "good-seed-0.json").read_text())["steps"] == 2
+    assert main(call) == 1
+    assert "1 of 2 runs to make" in capsys.readouterr().out
+    assert main(["show", str(tmp_path / "out")]) == 0
+    assert "good" in capsys.readouterr().out
