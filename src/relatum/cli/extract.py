@@ -78,7 +78,8 @@ def extract(
     The JSON of a text is {"text", "entities": [{"id", "start", "end", "text", "label", "score"}], "relations":
     [{"head", "tail", "label", "score"}]}. Offsets count characters of the text; ends are exclusive. head and tail are
     ids of entities. If there may be several texts, each also has an "id": from its line, or its path in the folder
-    without .txt.
+    without .txt. csv is a table of relations, with both names and the sentence of each; triples are lines with head,
+    relation and tail between tabs.
 
     If --out names a folder, the extraction is a job: worker processes write shards of results into the folder, as
     Parquet or JSONL. The same command goes on with a job that was stopped. A text that cannot be read becomes a row

@@ -98,7 +98,7 @@ def graph(
         problems.raise_if_any(SKIP_CURE)
     warn_about(problems)
     if left_out := sum(edge.left_out for edge in made.edges):
-        say(f"left out {left_out:,} places of edges, which are counted only (--keep {keep})")
+        say(f"kept at most {keep} of the places of each edge; places that are only counted: {left_out:,}")
     if out is None:
         _print(made, to_write, base)
     else:
@@ -158,35 +158,38 @@ def _read(
     from relatum.graph.reading import find_reader
 
     load = cache(load)
+    several = len(paths) > 1
     # All inputs are looked at before anything is read, so that a wrong name is known at once.
     readers = [find_reader(path, format) for path in paths]
     sources = [find_source(None, path) if reader is None else None for path, reader in zip(paths, readers, strict=True)]
     count = 0
     for path, reader, source in zip(paths, readers, sources, strict=True):
-        prefix = f"{path.as_posix()}/" if len(paths) > 1 else ""
         if reader is not None:
             for document in watch(reader(problems), str(path)):
                 count += 1
-                yield replace(document, id=prefix + document.id)
+                yield replace(document, id=f"{path.as_posix()}/{document.id}") if several else document
         else:
             assert source is not None
             with count_sentences(source.where) as on_progress:
                 for extraction in run_extractor(load(), source.read(problems), None, on_progress):
                     count += 1
-                    yield extraction.with_id(prefix + extraction.document.id)
+                    whole = path / extraction.document.id if source.many else path.with_suffix("")
+                    yield extraction.with_id(whole.as_posix()) if several else extraction
     if not count:
         problems.raise_if_any("There is nothing else to read; fix these.")
         raise RelatumError(f"{', '.join(map(str, paths))}: there are no documents; expected texts or annotated data")
 
 
 def _print(made: KnowledgeGraph, format: str | None, base: str) -> None:
-    from relatum.cli.console import show
+    from relatum.cli.console import show_json
     from relatum.graph.saving import to_text
 
     if format == "table" or (format is None and sys.stdout.isatty()):
         _print_table(made)
+    elif format in (None, "json"):
+        show_json(made.to_dict(), 1)
     else:
-        show(to_text(made, cast("GraphFormat", format or "json"), base).removesuffix("\n"))
+        print(to_text(made, cast("GraphFormat", format), base), end="")
 
 
 def _print_table(made: KnowledgeGraph) -> None:

@@ -85,7 +85,7 @@ def _node(item: Field) -> Node:
         one.only("document", "start", "end", "text", "score")
         mentions.append(_mention(one, _text(one, "document")))
     left_out = item.need("left_out").integer(0)
-    return Node(item.label("id"), item.label("name"), item.label("label"), tuple(mentions), left_out)
+    return Node(_name(item, "id"), _name(item, "name"), _name(item, "label"), tuple(mentions), left_out)
 
 
 def _mention(item: Field, document: str) -> Mention:
@@ -96,11 +96,11 @@ def _mention(item: Field, document: str) -> Mention:
 def _edge(item: Field, nodes: Mapping[str, Node]) -> Edge:
     item.only("head", "tail", "label", "evidence", "left_out")
     for key in ("head", "tail"):
-        if item.label(key) not in nodes:
+        if _name(item, key) not in nodes:
             raise item.need(key).bad("the id of a node")
     evidence = tuple(map(_evidence, item.need("evidence").items()))
     left_out = item.need("left_out").integer(0)
-    return Edge(item.label("head"), item.label("tail"), item.label("label"), evidence, left_out)
+    return Edge(_name(item, "head"), _name(item, "tail"), _name(item, "label"), evidence, left_out)
 
 
 def _evidence(item: Field) -> Evidence:
@@ -121,3 +121,7 @@ def _end(item: Field, document: str) -> Mention:
 
 def _text(item: Field, key: str) -> str:
     return item.need(key).text(empty=True, surrogates=True)
+
+
+def _name(item: Field, key: str) -> str:
+    return item.need(key).text(surrogates=True)

@@ -9,7 +9,7 @@ from typing import Any
 from relatum.graph.graph import Evidence
 from relatum.graph.records import evidence_record
 
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def writable(text: str) -> str:
