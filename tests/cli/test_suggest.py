@@ -75,6 +75,10 @@ def test_from_raw_text_to_a_model_in_label_studio_and_a_graph(
     tasks, export, run = tmp_path / "tasks.json", tmp_path / "export.json", tmp_path / "run"
     assert main(["suggest", str(texts), "--out", str(tasks)]) == 0
     assert "wrote 24 of 24 tasks, the most uncertain first, with the predictions of news-" in capsys.readouterr().err
+    assert main(["train", str(tasks), "--out", str(run), *SETTINGS]) == 1
+    said = capsys.readouterr().err
+    assert "there is no annotated document to train on" in said
+    assert "24 × task that nobody has annotated, left out" in said
     exported = correct(tasks, gold, export)
 
     assert main(["train", str(export), "--out", str(run), *SETTINGS, "--seed", "1"]) == 0
