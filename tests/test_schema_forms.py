@@ -169,6 +169,21 @@ def test_a_field_of_several_classes_is_one_relation_type_with_its_pairs() -> Non
     assert kind.pairs == (("Person", "Person"), ("Person", "Org"), ("Ship", "Place"))
 
 
+def test_classes_may_be_defined_in_any_order_and_place() -> None:
+    class Uses(BaseModel):
+        head: Drug
+        tail: Disease
+
+    class Drug(BaseModel):
+        name: str
+
+    class Disease(BaseModel):
+        name: str
+
+    schema = Schema.from_pydantic(Uses, Drug, Disease)
+    assert (schema.entity_types, schema.relation_names) == (("Drug", "Disease"), ("Uses",))
+
+
 class Aged(BaseModel):
     age: int
 

@@ -145,6 +145,7 @@ def _reachable(models: Sequence[object]) -> list[type[BaseModel]]:
 
     found: list[type[BaseModel]] = []
     waiting: list[object] = list(models)
+    names = {model.__name__: model for model in models if isinstance(model, type)}  # fields may name them as strings
     while waiting:
         model = waiting.pop(0)
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
@@ -153,7 +154,7 @@ def _reachable(models: Sequence[object]) -> list[type[BaseModel]]:
             continue
         found.append(model)
         try:
-            model.model_rebuild()
+            model.model_rebuild(_types_namespace=names)
         except (NameError, PydanticUserError) as error:
             raise SchemaError(
                 f"{model.__name__}: {str(error).splitlines()[0]}; define the class that the field names"

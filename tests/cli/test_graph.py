@@ -128,6 +128,17 @@ def test_annotated_data_of_any_format_is_read_without_a_model(
     assert all(edge.score is None and edge.evidence[0].text for edge in again.edges)
 
 
+def test_files_beside_annotated_data_are_named(
+    capsys: pytest.CaptureFixture[str], results: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "results.jsonl").write_bytes(results.read_bytes())
+    (tmp_path / "notes.txt").write_text("Ada Byron lives in London.", encoding="utf-8")
+    assert relatum(["graph", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert len(json.loads(shown.out)["edges"]) == len(TRIPLES)
+    assert "1 × file that was not read: not annotated data in a known format" in shown.err
+
+
 def test_several_inputs_are_merged_and_their_documents_told_apart(
     capsys: pytest.CaptureFixture[str], examples_folder: Path, results: Path
 ) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from relatum.data.corpus import read_documents
+from relatum.data.corpus import open_corpus
 from relatum.data.formats import guess_format, jsonl
 from relatum.data.json_files import first_record, json_lines, parse_json, read_text
 from relatum.data.problems import Problems
@@ -32,7 +32,7 @@ def find_reader(path: Path, format: str | None = None) -> Reader | None:
     elif format is None and path.suffix.lower() == ".json" and _starts_object(path):
         read = partial(_read_object, path)
     elif format is not None or _is_annotated(path):
-        read = partial(read_documents, path, format)
+        read = partial(_read_corpus, path, format)
     else:
         return None
     return lambda problems: map(_with_sentences, read(problems))
@@ -41,11 +41,20 @@ def find_reader(path: Path, format: str | None = None) -> Reader | None:
 def _is_annotated(path: Path) -> bool:
     format = guess_format(path) if path.exists() else None
     if format is None and path.is_dir():
-        return any(_is_annotated(file) for file in sorted(path.iterdir()) if file.is_file())
+        files = [file for file in path.iterdir() if file.is_file() and file.suffix.lower() != ".txt"]
+        return any(map(_is_annotated, files))
     if format is not jsonl.FORMAT:
         return format is not None
     record = first_record(path)  # a text alone is to be read with a model
     return isinstance(record, dict) and not {"entities", "relations", "words"}.isdisjoint(record)
+
+
+def _read_corpus(path: Path, format: str | None, problems: Problems) -> Iterator[Document]:
+    corpus = open_corpus(path, format)
+    for name, reason in corpus.skipped:
+        problems.remark(f"file that was not read: {reason}", str(path / name))
+    for part in corpus.parts:
+        yield from part.read(problems)
 
 
 def _starts_object(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -19,20 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Open = Callable[..., "Page"]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, or another one that is on the path."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next((found for name in names if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("there is no chromium to show the page with; on Debian: apt install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'relatum[dev]'")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="session")

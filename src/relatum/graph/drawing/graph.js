@@ -84,7 +84,7 @@
     group.dataset.node = number;
     return group;
   });
-  const large = [...nodes.keys()].sort((a, b) => nodes[b].degree - nodes[a].degree).slice(0, 40);
+  const large = [...nodes.keys()].sort((a, b) => nodes[b].degree - nodes[a].degree).slice(0, 20);
   for (const number of large) marks[number].classList.add("large");
 
   function place() {
@@ -180,6 +180,7 @@
       if (is && number !== null) near.add(head).add(tail);
       line.classList.toggle("dim", !is);
       text.classList.toggle("dim", !is);
+      line.classList.toggle("near", number !== null && is);
       text.classList.toggle("near", number !== null && is);
       items[index].hidden = !is;
       shown += is;
