@@ -10,7 +10,7 @@ import typer
 
 from relatum.cli import job
 from relatum.cli.options import BatchSize, MaxCells, Others, Precision, Splitting, read_splitting
-from relatum.cli.progress import count_sentences
+from relatum.cli.progress import show_progress
 from relatum.cli.sources import TextSource, find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
 
@@ -161,7 +161,7 @@ def _extract_here(
         if on_error == "fail":
             problems.raise_if_any(SKIP_CURE)  # the input changed while it was read
 
-    with count_sentences(source.where) as on_progress:
+    with show_progress(source.where) as on_progress:
         write_extractions(found(on_progress), chosen, out, source)
     warn_about(problems)
     if out is not None:

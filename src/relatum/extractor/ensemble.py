@@ -24,6 +24,9 @@ from relatum.runtime.precision import Precision
 from relatum.schema import RelationType, Schema
 from relatum.types import Entity, Sentence
 
+_THRESHOLDS = ("entity_threshold", "relation_threshold")
+_FITTED = tuple(f"decoding.{key}" for key in _THRESHOLDS)
+"""Settings that were fitted to each member."""
 _CURE = "read with models of the same labels, tags and decoding, such as those of relatum train --runs"
 
 
@@ -138,8 +141,7 @@ def _aspects(model: Model) -> dict[str, str]:
     sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
     for name, section in sections.items():
         aspects |= {f"{name}.{key}": repr(value) for key, value in section.to_dict().items()}
-    del aspects["decoding.relation_threshold"]  # each was fitted to its own model
-    return aspects
+    return {name: value for name, value in aspects.items() if name not in _FITTED}
 
 
 def _join_schemas(schemas: Sequence[Schema]) -> Schema:
@@ -163,7 +165,7 @@ def _join_kinds(kinds: Sequence[RelationType], labels: Sequence[str]) -> Relatio
 def _join_limits(members: Sequence[Model]) -> Config:
     """Return the first model's settings, with batches and windows that suit all, and the largest context of any.
 
-    The threshold of relations is the mean of all.
+    The thresholds of entities and relations are the means of all.
     """
     config = members[0].config
     sections = [member.config.extraction for member in members]
@@ -176,6 +178,9 @@ def _join_limits(members: Sequence[Model]) -> Config:
     context = max(member.config.encoder.context for member in members)  # each encoder knows how many of them it reads
     extraction = config.extraction.model_copy(update=limits)
     encoder = config.encoder.model_copy(update={"context": context})
-    thresholds = [member.config.decoding.relation_threshold or 0.5 for member in members]
-    decoding = config.decoding.model_copy(update={"relation_threshold": sum(thresholds) / len(thresholds)})
+    decoding = config.decoding.model_copy(update={key: _mean_threshold(members, key) for key in _THRESHOLDS})
     return config.model_copy(update={"extraction": extraction, "encoder": encoder, "decoding": decoding})
+
+
+def _mean_threshold(members: Sequence[Model], key: str) -> float:
+    return sum(getattr(member.config.decoding, key) or 0.5 for member in members) / len(members)

@@ -360,9 +360,7 @@ class Extractor:
 
     def _all_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
         return [
-            Window(number, span)
-            for number, sentence in enumerate(sentences)
-            for span in self._windows(sentence.words, sentence.starts)
+            Window(number, span) for number, sentence in enumerate(sentences) for span in self.find_windows(sentence)
         ]
 
     def _jobs(
@@ -420,6 +418,10 @@ class Extractor:
     def _find_owned(self, sentence: Sentence) -> set[int]:
         """Return the indices of stops that are added to entities ending with the word before them."""
         return find_all_owned_stops(sentence) if self.model.config.extraction.trim_stops else set()
+
+    def find_windows(self, sentence: Sentence) -> list[Span]:
+        """Return the ranges of words in which a sentence or passage is read: one, unless it is too long."""
+        return self._windows(sentence.words, sentence.starts)
 
     def _windows(self, words: Sequence[str], starts: Sequence[int] = ()) -> list[Span]:
         """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow.

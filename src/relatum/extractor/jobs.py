@@ -138,7 +138,7 @@ def _span_choices(settings: DecodingConfig) -> SpanChoices:
         settings.overlap,
         settings.relations_of_pair == "several",
         settings.constraints,
-        settings.entity_threshold,
+        settings.entity_threshold or 0.5,
         settings.relation_threshold or 0.5,
     )
 
