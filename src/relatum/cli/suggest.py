@@ -58,7 +58,7 @@ def suggest(
     train with relatum train.
     """
     from relatum.cli.console import say, warn_about
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
     from relatum.data.problems import SKIP_CURE, Problems
 
     if out is None:
@@ -74,7 +74,7 @@ def suggest(
     from relatum.extractor.suggestion import suggest as write_suggestions
 
     extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells, **rules)
-    with count_sentences(source.where) as on_progress:
+    with show_progress(source.where) as on_progress:
         done = write_suggestions(
             documents,
             out,
