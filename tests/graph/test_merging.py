@@ -196,3 +196,9 @@ def test_a_graph_prints_its_triples() -> None:
     assert str(graph) == (
         "3 nodes, 2 edges\n  Ada Marsh —Work_For→ Tarn Bank (0.75 ×2)\n  Ada Marsh —Live_In→ Oldhaven (0.75)"
     )
+
+
+def test_a_mention_of_white_space_is_a_node_like_any_other() -> None:
+    graph = KnowledgeGraph.of([Document("d", "a  b", Annotation((Entity(Span(1, 3), "A"),)))])
+    assert graph.nodes[0].name == ""
+    assert KnowledgeGraph.from_dict(graph.to_dict()) == graph

@@ -68,7 +68,7 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
         plain = "utf" not in (out.encoding or "utf-8").lower()
         out.writelines(part.encode("ascii", "xmlcharrefreplace").decode() if plain else part for part in parts)
     elif format in ("triples", "csv"):
-        lines = _triples(extractions) if format == "triples" else _csv(extractions, source)
+        lines = _triples(extractions) if format == "triples" else _csv(extractions)
         out.writelines(map(printable, lines) if out.isatty() else lines)
     elif format == "json" and source.many:
         out.write("[")
@@ -87,7 +87,7 @@ def _triples(extractions: Iterator[Extraction]) -> Iterator[str]:
             yield "\t".join(" ".join(part.split()) for part in triple) + "\n"
 
 
-def _csv(extractions: Iterator[Extraction], source: TextSource) -> Iterator[str]:
+def _csv(extractions: Iterator[Extraction]) -> Iterator[str]:
     """Yield the lines of a table of relations."""
     import csv
     import io
@@ -98,8 +98,7 @@ def _csv(extractions: Iterator[Extraction], source: TextSource) -> Iterator[str]
     writer = csv.DictWriter(line, RECORD_COLUMNS, lineterminator="\n")
     writer.writeheader()
     for extraction in extractions:
-        named = extraction if source.many else extraction.with_id("")
-        writer.writerows(named.to_records())
+        writer.writerows(extraction.to_records())
         yield line.getvalue()
         line.seek(0)
         line.truncate()

@@ -85,7 +85,7 @@ def _node(item: Field) -> Node:
         one.only("document", "start", "end", "text", "score")
         mentions.append(_mention(one, _text(one, "document")))
     left_out = item.need("left_out").integer(0)
-    return Node(_name(item, "id"), _name(item, "name"), _name(item, "label"), tuple(mentions), left_out)
+    return Node(_name(item, "id"), _text(item, "name"), _name(item, "label"), tuple(mentions), left_out)
 
 
 def _mention(item: Field, document: str) -> Mention:
