@@ -67,10 +67,8 @@ class Extractor:
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
         self.model = model
         self.card = card
-        self.name = ""
-        """The name or folder that the model was loaded from; empty for a model that was not loaded."""
-        self.version = ""
-        """The name of the model with the beginning of a hash of its files; empty for a model that was not loaded."""
+        self.name = self.version = ""
+        """The name or folder of a model that was loaded, and its name with the beginning of a hash of its files."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
