@@ -42,6 +42,7 @@ PUBLIC = {
     "Scores",
     "Sentence",
     "Span",
+    "Suggestions",
     "__version__",
     "calibrate",
     "convert",
@@ -55,6 +56,7 @@ PUBLIC = {
     "resume_runs",
     "score",
     "split",
+    "suggest",
     "train",
     "train_runs",
 }

@@ -34,6 +34,7 @@ from relatum.cli import (
     score,
     serve,
     split,
+    suggest,
     train,
     tune,
 )
@@ -67,6 +68,7 @@ app.command("extract")(extract.extract)
 app.command("graph")(graph.graph)
 app.command("serve")(serve.serve)
 app.command("mcp")(mcp.mcp)
+app.command("suggest")(suggest.suggest)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)

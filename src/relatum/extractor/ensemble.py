@@ -107,6 +107,7 @@ def load_ensemble(
         if place in places[:number]:
             raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
     members: list[Model] = []
+    versions: list[str] = []
     splitter: Splitter | None = None
     encoders: dict[tuple[str, int], TextEncoder] = {}
     for name in names:
@@ -116,8 +117,11 @@ def load_ensemble(
             key = member.encoder.fingerprint, member.encoder.n_mixed
             member = replace(member, encoder=encoders.setdefault(key, member.encoder))
         members.append(member)
+        versions.append(loaded.version)
         splitter = splitter or loaded.splitter
-    return Ensemble(members, [str(name) for name in names], batch_size, max_cells, splitter)
+    ensemble = Ensemble(members, [str(name) for name in names], batch_size, max_cells, splitter)
+    ensemble.version = " + ".join(versions)
+    return ensemble
 
 
 def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None:

@@ -21,7 +21,7 @@ from relatum.data.windows import make_passage_windows, make_windows, merge_relat
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.device import choose_device
-from relatum.extractor.finding import locate_model, not_a_name
+from relatum.extractor.finding import locate_model, model_version, not_a_name
 from relatum.extractor.hub import PushedModel, PushOptions, push_model
 from relatum.extractor.jobs import Job, Window, check_given, do_jobs, entities_inside
 from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, check_pipe, join_sentences
@@ -64,8 +64,8 @@ class Extractor:
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
         self.model = model
         self.card = card
-        self.name = ""
-        """The name or folder that the model was loaded from; empty for a model that was not loaded."""
+        self.name = self.version = ""
+        """The name or folder of a model that was loaded, and its name with the beginning of a hash of its files."""
         self.revision: str | None = None
         """The commit on the hub that the model was loaded from; None for other models."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
@@ -124,7 +124,7 @@ class Extractor:
         text = model.config.text
         splitter = make_splitter(given.get("words", text.words), given.get("sentences", text.sentences))
         extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
-        extractor.name = str(name_or_path)
+        extractor.name, extractor.version = str(name_or_path), model_version(name_or_path, path)
         extractor.revision = found.revision
         set_precision(extractor.model, precision)
         return extractor

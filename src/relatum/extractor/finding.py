@@ -73,6 +73,13 @@ def _find_on_hub(
     return FoundModel(model.folder, model.revision)
 
 
+def model_version(name_or_path: str | Path, folder: Path) -> str:
+    """Return the name of a model with the beginning of a hash of its files, such as `news-1a2b3c4d`."""
+    from relatum.models.manifest import Manifest
+
+    return f"{Path(name_or_path).resolve().name}-{Manifest.read(folder).digest[:8]}"
+
+
 def not_a_name(found: object) -> TypeError:
     """Return the error for something that cannot name a model."""
     return TypeError(

@@ -322,6 +322,8 @@ def _read_parts(
         problems.raise_if_any(_CURE)  # before anything is said about what is left
     if not read["train"]:
         problems.raise_if_any(_none_left("train"))
+        reasons = "".join(f"; {line}" for line in problems.remark_lines())
+        raise RelatumError(f"{corpus.path}: there is no annotated document to train on{reasons}; annotate some")
     by_seed = names["dev"] not in found or alone
     if by_seed:
         _hold_out(read, corpus.path, config.training, alone, remarks)

@@ -19,7 +19,7 @@ _IN_ATTRIBUTE = str.maketrans(
 )
 
 
-def parse_xml(data: bytes) -> Element:
+def parse_xml(data: bytes | str) -> Element:
     """Parse XML into its root element; nothing outside the file is loaded, and declarations of entities are refused."""
     builder = TreeBuilder()
     _feed(_parser(builder), data, is_last=True)
@@ -94,7 +94,7 @@ def _safe_parser(
     return parser
 
 
-def _feed(parser: expat.XMLParserType, data: bytes, *, is_last: bool) -> None:
+def _feed(parser: expat.XMLParserType, data: bytes | str, *, is_last: bool) -> None:
     try:
         parser.Parse(data, is_last)
     except (expat.ExpatError, ValueError, LookupError) as error:
