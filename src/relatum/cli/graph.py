@@ -152,7 +152,7 @@ def _read(
 
     from relatum.cli.console import watch
     from relatum.cli.extract import run_extractor
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
     from relatum.cli.sources import find_source
     from relatum.errors import RelatumError
     from relatum.graph.reading import find_reader
@@ -170,7 +170,7 @@ def _read(
                 yield replace(document, id=f"{path.as_posix()}/{document.id}") if several else document
         else:
             assert source is not None
-            with count_sentences(source.where) as on_progress:
+            with show_progress(source.where) as on_progress:
                 for extraction in run_extractor(load(), source.read(problems), None, on_progress):
                     count += 1
                     whole = path / extraction.document.id if source.many else path.with_suffix("")
