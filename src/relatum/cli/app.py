@@ -27,7 +27,9 @@ from relatum.cli import (
     graph,
     init,
     inspect,
+    mcp,
     probe,
+    push,
     reproduce,
     score,
     serve,
@@ -64,11 +66,13 @@ def _options(
 app.command("extract")(extract.extract)
 app.command("graph")(graph.graph)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("push")(push.push)
 app.command("compare")(compare.compare)
 app.command("probe")(probe.probe)
 app.command("attention")(attention.attention)

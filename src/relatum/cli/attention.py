@@ -81,7 +81,9 @@ def attention(
     rules = read_splitting(splitting)
     from relatum.extractor.extractor import Extractor
 
-    extractor = Extractor.from_pretrained(model, device, "fp32", batch_size, max_cells, **rules)
+    extractor = Extractor.from_pretrained(
+        model, device, "fp32", batch_size, max_cells, words=rules.get("words"), sentences=rules.get("sentences")
+    )
     if data is None:
         _export_text(extractor, text or "", bertviz, html)
         return

@@ -122,7 +122,9 @@ def extract(
         from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for
 
         names = [model, *others] if others else model
-        return Extractor.from_pretrained(names, device, precision, batch_size, max_cells, **rules)
+        return Extractor.from_pretrained(
+            names, device, precision, batch_size, max_cells, words=rules.get("words"), sentences=rules.get("sentences")
+        )
 
     source = find_source(text, None if input is None else Path(input))
     _extract_here(source, None if out is None else Path(out), format, load, threshold, on_error)

@@ -112,7 +112,9 @@ def _load(
 ) -> Extractor:
     from relatum.extractor.extractor import Extractor
 
-    return Extractor.from_pretrained(model, device, "fp32", batch_size, max_cells, **rules)
+    return Extractor.from_pretrained(
+        model, device, "fp32", batch_size, max_cells, words=rules.get("words"), sentences=rules.get("sentences")
+    )
 
 
 def _record(document: Document, probes: Sequence[Probe], tables: bool) -> dict[str, Any]:

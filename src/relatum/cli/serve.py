@@ -87,10 +87,12 @@ def serve(
         raise RelatumError("--token: expected a word of visible ASCII characters, such as 32 random letters and digits")
     if token is None and "RELATUM_TOKEN" in os.environ:  # an option that is set to nothing counts as not given
         raise RelatumError("RELATUM_TOKEN is set, but empty; set it to a token, or unset it to let anybody ask")
-    rules = read_splitting(splitting)
+    given = read_splitting(splitting)
+    rules = given.get("words"), given.get("sentences")
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
     from relatum.web.hosts import hosts_of
-    from relatum.web.server import Server, address_of, bind, is_local, spare_collections
+    from relatum.web.listening import address_of, bind, is_local
+    from relatum.web.server import Server, spare_collections
 
     with bind(host, port) as listener:  # before the models are loaded, which takes longer
         hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
@@ -103,7 +105,7 @@ def serve(
 
         served = []
         for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
-            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, **rules)
+            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, *rules)
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
         server = Server(make_app(served, limits, token, allow_origin or (), hosts=hosts), max_seconds)
         _log_requests()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
@@ -13,10 +14,12 @@ from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, find_unseen
+from relatum.extractor.extractor import Extractor
 from relatum.extractor.finding import find_model
+from relatum.extractor.hub import PushedModel, PushOptions
 from relatum.extractor.introspection.layers import LayerOutputs
 from relatum.extractor.piping import OnProgress
+from relatum.extractor.unseen import find_unseen
 from relatum.models.model import Model
 from relatum.runtime.base import Runtime
 from relatum.runtime.ensemble import EnsembleRuntime
@@ -63,6 +66,9 @@ class Ensemble(Extractor):
 
     def save(self, path: str | Path) -> None:
         raise RelatumError(f"{path}: an ensemble is not a model, and is not saved; keep the folders of its members")
+
+    def push_to_hub(self, name: str, **_: Unpack[PushOptions]) -> PushedModel:
+        raise RelatumError(f"{name}: an ensemble is not a model, and is not pushed; push its members one by one")
 
     def read_layers(
         self,

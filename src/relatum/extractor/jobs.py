@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from relatum.config import DecodingConfig
+from relatum.data.documents import map_spans
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.decoding.spans import SpanChoices
@@ -20,7 +21,8 @@ from relatum.errors import RelatumError
 from relatum.extractor.device import none_if_out_of_memory
 from relatum.models.model import Model
 from relatum.runtime.base import Runtime
-from relatum.types import Annotation, Entity, Span
+from relatum.tagging.sequence import check_fit
+from relatum.types import Annotation, Entity, Sentence, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +156,21 @@ def decode(model: Model, job: Job, of_words: Probabilities, of_cells: Probabilit
         DecodingOptions(settings.opposite, settings.entities, settings.constraints, _span_choices(settings)),
         job.given,
     )
+
+
+def check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
+    """Refuse given entities that do not belong to the sentences."""
+    if len(entities) != len(sentences):
+        raise ValueError(
+            f"got the entities of {len(entities)} sentences for {len(sentences)} sentences; give a list for each, "
+            f"an empty one where there are none"
+        )
+    for sentence, given in zip(sentences, entities, strict=True):
+        for entity in given:
+            check_fit(entity, len(sentence))
+
+
+def entities_inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
+    """Return the entities that lie in a window, counted from its start."""
+    inside = tuple(entity for entity in entities if window.contains(entity.span))
+    return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities

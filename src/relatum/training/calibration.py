@@ -13,7 +13,7 @@ from relatum.evaluation import confidence
 from relatum.evaluation.ceiling import Ceiling, Limits, measure_ceiling
 from relatum.evaluation.confidence import Calibrated, Confidence
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.finding import find_model, shipped_models
+from relatum.extractor.finding import find_model, locate_model, shipped_models
 from relatum.extractor.piping import OnProgress
 from relatum.models.checkpoint import copy_model, write_calibration
 from relatum.monitor import Monitor, Remarks
@@ -61,7 +61,12 @@ def calibrate(  # noqa: PLR0913 -- an argument for each option of the command
     the number of sentences that have been read, and of all sentences. Further arguments are those of
     `Extractor.from_pretrained`: device, precision, batch_size, max_cells, words and sentences.
     """
-    folder = find_model(model)
+    found = locate_model(model)
+    folder = found.folder
+    if out is None and found.revision is not None:
+        raise RelatumError(
+            f"{model} is in the cache of the hub and is not changed; name a folder for a copy of it with --out"
+        )
     if out is None and folder.resolve() in {find_model(name).resolve() for name in shipped_models()}:
         raise RelatumError(f"{model} comes with relatum and is not changed; name a folder for a copy of it with --out")
     remarks = Remarks(monitor)

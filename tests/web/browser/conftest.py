@@ -33,8 +33,9 @@ def serving(extractors: dict[str, Extractor], token: str | None = None) -> Itera
     pytest.importorskip("fastapi", reason="needs fastapi: pip install 'relatum[web]'")
     from relatum.web.app import make_app
     from relatum.web.limits import Limits
+    from relatum.web.listening import address_of, bind
     from relatum.web.served import ServedModel
-    from relatum.web.server import Server, address_of, bind
+    from relatum.web.server import Server
 
     limits = Limits(max_bytes=20_000)
     models = [ServedModel(name, extractor, limits) for name, extractor in extractors.items()]

@@ -19,6 +19,7 @@ from typing import Any
 
 from relatum.data.documents import Names
 from relatum.data.formats.base import Format, Holds, write_array
+from relatum.data.formats.utf16 import characters_of_units
 from relatum.data.json_files import first_record, json_array
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, Field, read_records, shorten, show
@@ -183,7 +184,7 @@ def _spans(record: Field, regions: Sequence[Field], text: str) -> list[Span]:
     try:
         return [_span(region, text, range(len(text) + 1)) for region in regions]
     except BadRecord as by_characters:
-        units = _utf16_positions(text)
+        units = characters_of_units(text)
         try:
             spans = [_span(region, text, units) for region in regions]
         except BadRecord:
@@ -203,16 +204,6 @@ def _span(region: Field, text: str, positions: Sequence[int]) -> Span:
         place = f"the characters [{span.start}, {span.end}) of the text"
         raise surface.bad(f"{shorten(span.of(text))}, {place}", shorten(surface.text()))
     return span
-
-
-def _utf16_positions(text: str) -> list[int]:
-    """Return for each UTF-16 unit of a text the character it begins, or -1 inside a character; the end comes last."""
-    positions = []
-    for at, character in enumerate(text):
-        positions.append(at)
-        if character > "\uffff":
-            positions.append(-1)
-    return [*positions, len(text)]
 
 
 def _plain(text: str) -> str:
