@@ -369,7 +369,7 @@ def test_extract_counts_the_sentences_of_a_long_text_for_whoever_looks(monkeypat
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(sys, "stdout", out)
     extract("Mara\n" * 2000)
-    assert re.search(r"the text.* [\d,]+ of 2,001 sentences", re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue()))
+    assert re.search(r"the text.* [\d,]+ of 2,001 read", re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue()))
     assert len(json.loads(out.getvalue())["entities"]) == 2000
 
 
