@@ -8,6 +8,7 @@ import sys
 BENCHMARKS = (
     "splitting",
     "prose",
+    "suggest",
     "inspect_large",
     "score",
     "md_gru",

@@ -1,16 +1,23 @@
 """Folders that many tests read from, and how property tests run."""
 
+from __future__ import annotations
+
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Several test processes share the machine: with one thread each they do not wait for one another.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -53,6 +60,20 @@ def _commands_are_made_once() -> Iterator[None]:
         patch.setattr(typer.main, "get_command", make)
         patch.setattr(typer.testing, "_get_command", make)
         yield
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, or another one that is on the path."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("there is no chromium to show the page with; on Debian: apt install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'relatum[dev]'")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path)
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

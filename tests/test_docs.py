@@ -111,3 +111,13 @@ def test_readme_shows_what_its_first_example_prints(capsys: pytest.CaptureFixtur
     assert [line[:3] for line in printed] == [line[:3] for line in shown]
     for line, expected in zip(printed, shown, strict=True):
         assert float(line[3]) == pytest.approx(float(expected[3]), abs=0.02), "machines differ in the last digits"
+
+
+@pytest.mark.usefixtures("workplace")
+def test_graphs_page_shows_the_graph_that_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs" / "graphs.md"
+    exec(compile(blocks(page, "python")[0], str(page), "exec"), {})
+    printed, shown = (text.splitlines() for text in (capsys.readouterr().out, blocks(page, "text")[0]))
+    assert printed[0] == shown[0]
+    for line, expected in zip(printed, shown, strict=True):
+        assert line.partition(" (")[0] == expected.partition(" (")[0]  # machines differ in the last digits of scores

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from relatum.evaluation.scoring import FileScores, score
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.result import Extraction
+    from relatum.extractor.suggestion import Suggestions, suggest
+    from relatum.graph import Edge, Evidence, KnowledgeGraph, Mention, Node
     from relatum.schema import RelationType, Schema, infer_schema
     from relatum.training.calibration import ModelCalibration, calibrate
     from relatum.training.evaluation import ModelEvaluation, evaluate_model
@@ -53,6 +55,8 @@ _HOME = {
     "relatum.evaluation.scoring": ("FileScores", "score"),
     "relatum.extractor.extractor": ("Extractor",),
     "relatum.extractor.result": ("Extraction",),
+    "relatum.extractor.suggestion": ("Suggestions", "suggest"),
+    "relatum.graph": ("Edge", "Evidence", "KnowledgeGraph", "Mention", "Node"),
     "relatum.schema": ("RelationType", "Schema", "infer_schema"),
     "relatum.training.calibration": ("ModelCalibration", "calibrate"),
     "relatum.training.evaluation": ("ModelEvaluation", "evaluate_model"),
@@ -83,15 +87,20 @@ __all__ = [
     "Conversion",
     "DataError",
     "Document",
+    "Edge",
     "Entity",
+    "Evidence",
     "Example",
     "Extraction",
     "Extractor",
     "FileScores",
     "FormatError",
     "Inspection",
+    "KnowledgeGraph",
+    "Mention",
     "ModelCalibration",
     "ModelEvaluation",
+    "Node",
     "Partition",
     "Prediction",
     "Relation",
@@ -104,6 +113,7 @@ __all__ = [
     "Scores",
     "Sentence",
     "Span",
+    "Suggestions",
     "__version__",
     "calibrate",
     "convert",
@@ -117,6 +127,7 @@ __all__ = [
     "resume_runs",
     "score",
     "split",
+    "suggest",
     "train",
     "train_runs",
 ]

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError, SchemaError
 from relatum.files import read_json
 from relatum.types import Annotation
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,35 @@ class Schema:
                 raise SchemaError(f"relations.{name}: found {details!r}, expected an object; {_SHAPES}")
             types.append(RelationType(name, _flag(details.get("symmetric", False), f"relations.{name}.symmetric")))
         return cls(tuple(entities), tuple(types))
+
+    def to_json_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the dicts that `Extraction.to_dict` makes with these labels."""
+        from relatum.schema_forms import to_json_schema
+
+        return to_json_schema(self)
+
+    @classmethod
+    def from_json_schema(cls, record: Mapping[str, Any]) -> Schema:
+        """Read the labels from a JSON Schema that describes extractions, such as one that `to_json_schema` made.
+
+        The labels are the enum of entities[].label and of relations[].label.
+        """
+        from relatum.schema_forms import from_json_schema
+
+        return from_json_schema(record)
+
+    @classmethod
+    def from_pydantic(cls, *models: type[BaseModel]) -> Schema:
+        """Make a schema of classes of pydantic, and of the classes that their fields name.
+
+        A class is an entity type. A field whose type is another class, or a list of it, is a relation type from the
+        first class to the other. A class with the fields `head` and `tail` is a relation type between their classes.
+        Labels are the names of classes and fields, or the title of a class and the alias of a field. An entity may
+        have its `name` or `text`; every other field is refused.
+        """
+        from relatum.schema_forms import from_pydantic
+
+        return from_pydantic(models)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:

@@ -87,6 +87,12 @@ class Annotation:
     entities: tuple[Entity, ...] = ()
     relations: tuple[Relation, ...] = ()
 
+    def mean_score(self) -> float | None:
+        """Return the mean score of all entities and relations that have one; None if there is none."""
+        scores = [entity.score for entity in self.entities] + [relation.score for relation in self.relations]
+        known = [score for score in scores if score is not None]
+        return sum(known) / len(known) if known else None
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreMap:

@@ -47,15 +47,21 @@ def trained(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> 
     return path
 
 
+def copy_with(model: Path, target: Path, section: str, **settings: str) -> Path:
+    """Copy a model, with other settings in one section."""
+    copy = Path(shutil.copytree(model, target))
+    record = json.loads((copy / "config.json").read_text(encoding="utf-8"))
+    record["config"][section] |= settings
+    (copy / "config.json").write_text(json.dumps(record), encoding="utf-8")
+    seal(copy)
+    return copy
+
+
 @pytest.fixture
 def crowded(trained: Path, examples_folder: Path, tmp_path: Path) -> tuple[Path, Path]:
     """A model that was told to leave out overlapping entities, and a file in which the first entity of each text has
     a second type."""
-    model = Path(shutil.copytree(trained / "model", tmp_path / "crowded"))
-    record = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    record["config"]["data"]["overlaps"] = "keep-longest"
-    (model / "config.json").write_text(json.dumps(record), encoding="utf-8")
-    seal(model)
+    model = copy_with(trained / "model", tmp_path / "crowded", "data", overlaps="keep-longest")
     texts = [json.loads(line) for line in (examples_folder / "news" / "dev.jsonl").read_text("utf-8").splitlines()]
     texts = [text for text in texts if text["entities"]]
     for text in texts:
@@ -64,3 +70,17 @@ def crowded(trained: Path, examples_folder: Path, tmp_path: Path) -> tuple[Path,
     data = tmp_path / "crowded.jsonl"
     data.write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
     return model, data
+
+
+@pytest.fixture
+def crossing(trained: Path, examples_folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A model that refuses relations between sentences, and a file whose last text has one, and nested entities."""
+    text = "Anna Berg slept.\n\nOslo near Bonn."
+    places = [("a", 0, 9, "Peop"), ("b", 18, 22, "Loc"), ("c", 28, 32, "Loc"), ("d", 0, 4, "Org")]
+    entities = [dict(zip(("id", "start", "end", "label"), place, strict=True)) for place in places]
+    relations = [{"head": "b", "tail": "a", "label": "Live_In"}, {"head": "b", "tail": "c", "label": "Located_In"}]
+    record = {"id": "x", "text": text, "entities": entities, "relations": relations}
+    data = tmp_path / "crossing.jsonl"
+    texts = (examples_folder / "news" / "dev.jsonl").read_text(encoding="utf-8")
+    data.write_text(texts + json.dumps(record) + "\n", encoding="utf-8")
+    return trained / "model", data

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from relatum import Extractor
 from relatum.cli.app import app as main_app
 from relatum.cli.calibrate import calibrate
-from relatum.errors import RelatumError
+from relatum.errors import DataError, RelatumError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(calibrate)
@@ -97,4 +97,14 @@ def test_calibration_counts_gold_that_the_model_cannot_express(crowded: tuple[Pa
     numbers = [f"{100 * score[name]:.2f}" for name in ("precision", "recall", "f1")]
     row = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["none"])
     assert row[2:] == numbers
-    assert "Gold that the tagging cannot express counts as missed; the best it allows: NER recall" in shown
+    assert "Gold that the model cannot find counts as missed; the best it allows: NER recall" in shown
+
+
+def test_gold_that_training_refuses_is_left_out_if_told_so(crossing: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = crossing
+    for options in ([], ["--crossing", "drop"], ["--overlaps", "keep-longest"]):
+        with pytest.raises(DataError, match=r"--(overlaps|crossing) drop"):
+            run(model, data, "--out", tmp_path / "copy", *options)
+    result = run(model, data, "--out", tmp_path / "copy", "--crossing", "drop", "--overlaps", "keep-longest")
+    assert "1 × relations between sentences left out" in result.stderr
+    assert "the best it allows: NER recall" in result.stdout, "they count as missed"

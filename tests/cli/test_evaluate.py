@@ -18,6 +18,8 @@ from relatum.data.problems import Problems
 from relatum.errors import DataError, RelatumError
 from relatum.evaluation.metrics import evaluate as score
 
+from .conftest import copy_with
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(evaluate)
 
@@ -49,6 +51,15 @@ def test_table_names_model_and_data(trained: Path, examples_folder: Path) -> Non
     result = run(trained / "model", examples_folder / "news")
     assert f"{trained / 'model'}: 23 sentences of {examples_folder / 'news'}" in result.stdout
     assert "Relations, strict (RE+)" in result.stdout
+
+
+def test_passages_are_counted_as_passages(trained: Path, examples_folder: Path, tmp_path: Path) -> None:
+    data = examples_folder / "news" / "test.jsonl"
+    model = copy_with(trained / "model", tmp_path / "model", "text", unit="passage")
+    n_texts = len(data.read_text(encoding="utf-8").splitlines())
+    n_sentences = int(run(trained / "model", data).stdout.split(": ")[1].split()[0])
+    assert n_sentences > n_texts
+    assert f"{n_texts} passages with {n_sentences} sentences of" in run(model, data).stdout
 
 
 def test_predictions_are_written_and_have_the_same_scores(trained: Path, examples_folder: Path, tmp_path: Path) -> None:
@@ -145,6 +156,7 @@ def test_relations_between_sentences_count_as_missed(trained: Path, tmp_path: Pa
     shown = run(*arguments, "--errors", "--report", tmp_path / "page.html", "--out", tmp_path / "out.jsonl").stdout
     assert "ceiling, micro" in shown
     assert "counts as missed" in shown
+    assert "  left out by data.overlaps or data.crossing: 1 relation\n" in shown
     assert "F1 66.67" in (tmp_path / "page.html").read_text()
     errors = run_json(*arguments, "--errors")["errors"]
     assert sum(one["support"] for one in errors["relations_strict"]["types"].values()) == 2

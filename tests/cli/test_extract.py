@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from relatum.data.problems import Problems
 from relatum.data.records import Record
 from relatum.errors import DataError, RelatumError
 from relatum.extractor.drawing.html import page
-from relatum.extractor.result import Extraction
+from relatum.extractor.result import RECORD_COLUMNS, Extraction
 from relatum.types import Annotation, Entity, Relation, Span
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -368,7 +369,7 @@ def test_extract_counts_the_sentences_of_a_long_text_for_whoever_looks(monkeypat
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(sys, "stdout", out)
     extract("Mara\n" * 2000)
-    assert re.search(r"the text.* [\d,]+ of 2,001 sentences", re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue()))
+    assert re.search(r"the text.* [\d,]+ of 2,001 read", re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue()))
     assert len(json.loads(out.getvalue())["entities"]) == 2000
 
 
@@ -423,6 +424,37 @@ def test_extract_that_fails_on_the_way_leaves_the_old_file(tmp_path: Path, monke
     with pytest.raises(RelatumError, match="out of luck"):
         run(TEXT, "--out", "out.json")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]
+
+
+def test_extract_writes_triples_on_one_line_each(tmp_path: Path) -> None:
+    assert run(TEXT, "--format", "triples").stdout == "Mara\tKnows\tTarn\nMara\tKnows\tOldhaven\n"
+    assert run("nobody", "--format", "triples").stdout == ""
+    source = write_lines(tmp_path / "a.jsonl", {"text": "Mara and Zoë"}, {"text": "nobody"}, {"text": TEXT})
+    shown = run("--input", source, "--format", "triples").stdout
+    assert shown.splitlines() == ["Mara\tKnows\tZoë", "Mara\tKnows\tTarn", "Mara\tKnows\tOldhaven"]
+
+
+@pytest.mark.parametrize("format", ["triples", "csv"])
+def test_extract_collapses_white_space_in_names(monkeypatch: pytest.MonkeyPatch, format: str) -> None:
+    monkeypatch.setitem(KNOWN, "Tarn\t\r\n Bank", ("Org", 0.5))
+    monkeypatch.delitem(KNOWN, "Tarn")
+    shown = run("Mara of Tarn\t\r\n Bank", "--format", format).stdout
+    assert "Tarn Bank" in shown
+    assert len(shown.splitlines()) == (1 if format == "triples" else 2)
+
+
+def test_extract_writes_a_table_of_relations_as_csv(tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "a.jsonl", {"id": 'a,"b"', "text": TEXT}, {"text": "nobody"}, {"text": "Mara\nZoë"})
+    run("--input", source, "--out", "out.csv")
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == list(RECORD_COLUMNS)
+    assert [(row["document"], row["head"], row["relation"], row["tail"], row["score"]) for row in rows] == [
+        ('a,"b"', "Mara", "Knows", "Tarn", "0.6"),
+        ('a,"b"', "Mara", "Knows", "Oldhaven", "0.6"),
+        ("a-3", "Mara", "Knows", "Zoë", "0.6"),
+    ]
+    assert run("nobody", "--format", "csv").stdout == ",".join(RECORD_COLUMNS) + "\n"
 
 
 def test_extract_writes_brat_that_reads_back(folder: Path, tmp_path: Path) -> None:

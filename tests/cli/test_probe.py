@@ -117,6 +117,20 @@ def test_corpus_counts_gold_that_the_model_cannot_express(crowded: tuple[Path, P
     assert best["recall"] * best["support"] == pytest.approx(best["support"] - n_texts)
 
 
+def test_gold_that_training_refuses_is_left_out_if_told_so(crossing: tuple[Path, Path]) -> None:
+    model, data = crossing
+    arguments: list[str | Path] = ["--model", model, "--overlaps", "keep-longest"]
+    commands: list[list[str | Path]] = [["probe", "--data", data], ["attention", data]]
+    for command in commands:
+        with pytest.raises(DataError, match="--crossing drop"):
+            run(*command, *arguments)
+        result = run(*command, *arguments, "--crossing", "drop")
+        assert "1 × relations between sentences left out" in result.stderr
+    probed = run_json("probe", "--data", data, *arguments, "--crossing", "drop")
+    evaluated = run_json("evaluate", model, data, *arguments[2:], "--crossing", "drop")
+    assert probed["ceiling"] == evaluated["ceiling"]
+
+
 def test_types_that_the_model_does_not_know_are_named(examples_folder: Path) -> None:
     result = run("probe", "--data", examples_folder / "drugs", "--json")
     assert "news does not know these types" in result.stderr
@@ -127,6 +141,8 @@ def test_types_that_the_model_does_not_know_are_named(examples_folder: Path) -> 
     [
         (("probe", TEXT, "--data", "x"), "leave one out"),
         (("probe", TEXT, "--tables"), "add --json"),
+        (("probe", TEXT, "--overlaps", "drop"), "add --data"),
+        (("attention", "--text", TEXT, "--crossing", "drop", "--html", "x"), "are for DATA"),
         (("attention",), "give DATA"),
         (("attention", "x", "--text", TEXT), "give DATA"),
         (("attention", "--text", TEXT), "name a file"),

@@ -194,8 +194,8 @@ def test_open_corpus_says_what_is_wrong_with_a_file_it_cannot_guess(tmp_path: Pa
     ("record", "message"),
     [
         (
-            {"text": "Rome", "spans": [], "answer": "accept"},
-            'records have the keys "text", "spans", "answer"; nearest are jsonl (text, words, word_offsets, id, ',
+            {"text": "Rome", "spans": [], "source": "news"},
+            'records have the keys "text", "spans", "source"; nearest are prodigy (id, text, tokens, spans, ',
         ),
         ({"token": ["Rome"], "entity": []}, '"token", "entity"; nearest are spert (tokens, entities, relations, orig'),
         ({"Satz": "Rom"}, 'records have the keys "Satz"); name its format'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
@@ -17,10 +18,10 @@ from numpy.typing import NDArray
 from relatum.decoding import spans
 from relatum.decoding.probabilities import Logits
 from relatum.decoding.relations import Constraints
-from relatum.decoding.spans import Overlap, SpanChoices, decode_spans
+from relatum.decoding.spans import MOST_RELATIONS, MOST_WORDS, SpanChoices, decode_spans
 from relatum.errors import RelatumError
 from relatum.schema import RelationType, Schema
-from relatum.tagging.spans import SpanTags
+from relatum.tagging.spans import Overlap, SpanTags
 from relatum.types import Annotation, Entity, Relation, Span
 
 SCHEMA = Schema(
@@ -131,18 +132,24 @@ def score_relation(table: Table, pair: Pair, kind: RelationType, entities: list[
     return score
 
 
-def is_possible(head: Entity, tail: Entity, kind: RelationType, choices: SpanChoices) -> bool:
+def is_possible(
+    head: Entity, tail: Entity, kind: RelationType, choices: SpanChoices, entities: Iterable[Entity]
+) -> bool:
     later = (head.span, head.label, head.fragments) > (tail.span, tail.label, tail.fragments)
     if head == tail or (kind.symmetric and later):
         return False
-    return choices.constraints == "none" or kind.allows(head.label, tail.label)
+    if kind.allows(head.label, tail.label):
+        return True
+    heads, tails = ([other for other in entities if words(other) == words(one)] for one in (head, tail))
+    others = [kind.allows(one.label, other.label) for one, other in product(heads, tails) if one != other]
+    return choices.constraints == "none" and not any(others)
 
 
 def expect_relations(table: Table, entities: list[Entity], tags: SpanTags, choices: SpanChoices) -> list[Relation]:
     """Score every type for every ordered pair of different entities."""
     relations = []
     for head, tail in product(dict.fromkeys(entities), repeat=2):
-        kinds = [kind for kind in tags.schema.relation_types if is_possible(head, tail, kind, choices)]
+        kinds = [kind for kind in tags.schema.relation_types if is_possible(head, tail, kind, choices, entities)]
         scores = [score_relation(table, (head, tail), kind, entities, tags) for kind in kinds]
         of_pair = [Relation(head, tail, kind.name, score) for kind, score in zip(kinds, scores, strict=True)]
         if of_pair and not choices.several_relations:
@@ -221,7 +228,7 @@ def test_results_do_not_depend_on_the_batch(
 
 @pytest.mark.parametrize("most", [1, 2, 7])
 @pytest.mark.parametrize("several", [True, False])
-def test_number_of_pairs_decided_together_makes_no_difference(
+def test_number_of_cells_decided_together_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, most: int, several: bool
 ) -> None:
     lengths, choices = [5, 1, 4], SpanChoices(several_relations=several)
@@ -232,16 +239,76 @@ def test_number_of_pairs_decided_together_makes_no_difference(
     largest = []
 
     def noted(values: Logits, pairs: list[spans._Pair], *others: object) -> object:
-        largest.append(len(pairs))
+        largest.append(sum(pair.head.span.width * pair.tail.span.width for pair in pairs[:-1]))
         return find_relations(values, pairs, *others)  # type: ignore[arg-type]
 
     find_relations = spans._find_relations
     monkeypatch.setattr(spans, "_find_relations", noted)
-    monkeypatch.setattr(spans, "_MOST_PAIRS", most)
+    monkeypatch.setattr(spans, "_MOST_CELLS", most)
     found = decode_spans(logits, lengths, TAGS, choices)
     assert found == expected
     assert list(map(scores_of, found)) == list(map(scores_of, expected))
-    assert max(largest) == most
+    assert max(largest) == most - 1
+
+
+def test_entities_beyond_the_limit_are_those_of_the_lowest_scores(caplog: pytest.LogCaptureFixture) -> None:
+    """A model that was hardly trained may find every span to be an entity: 300 of each type in 24 words."""
+    logits = pad([random_logits(TAGS, n_words, n_words) for n_words in (24, 4)], 1, 0)
+    logits[..., : len(SCHEMA.entity_types)] += 5
+    (crowded, few) = decode_spans(Logits(logits), [24, 4], TAGS, ANY)
+    (alone,) = decode_spans(Logits(logits[1:, :4, :4]), [4], TAGS, ANY)
+    assert few == alone
+    everything = expect_entities(squash(logits[0, :24, :24]), TAGS, ANY)
+    assert sum(one.span.width for one in everything) > 2 * MOST_WORDS
+    by_score = sorted(everything, key=lambda one: -(one.score or 0))
+    n_words = np.cumsum([one.span.width for one in by_score])
+    assert set(crowded.entities) == set(by_score[: int((n_words <= MOST_WORDS).sum())])
+    assert "too many entities exceed their threshold in 1 sentences, which keep those with the highest" in caplog.text
+
+
+def test_long_passage_in_which_every_span_is_an_entity_is_decoded_in_limited_time() -> None:
+    tags = SpanTags(Schema(("X", "Y"), tuple(RelationType(f"r{number}") for number in range(20))))
+    rng = np.random.default_rng(0)
+    logits = rng.normal(3, 1, (1, 300, 300, len(tags.names))).astype(np.float32)
+    begun = time.monotonic()
+    (found,) = decode_spans(Logits(logits), [300], tags, ANY)
+    assert time.monotonic() - begun < 20, "about 1 s; 90,300 entities have 8 billion pairs"
+    assert 0 < sum(one.span.width for one in found.entities) <= 600
+    assert 0 < len(found.relations) <= MOST_RELATIONS
+
+
+def test_relations_beyond_the_limit_are_those_of_the_lowest_scores(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lengths = [6, 1, 3]
+    logits = Logits(pad([random_logits(TAGS, n_words, 2 * n_words) + 2 for n_words in lengths], 0, 0))
+    everything = decode_spans(logits, lengths, TAGS, ANY)
+    assert not caplog.text
+    monkeypatch.setattr(spans, "MOST_RELATIONS", 5)
+    for most in (1, 30, 10_000):
+        monkeypatch.setattr(spans, "_MOST_CELLS", most)
+        for one, limited in zip(everything, decode_spans(logits, lengths, TAGS, ANY), strict=True):
+            best = sorted(one.relations, key=lambda relation: -(relation.score or 0))[:5]
+            assert limited.entities == one.entities
+            assert limited.relations == tuple(relation for relation in one.relations if relation in best)
+    assert "too many relations exceed their threshold" in caplog.text
+    assert max(len(one.relations) for one in everything) > 20
+
+
+def test_relation_of_two_entities_of_the_same_words_is_that_of_the_type_that_the_schema_allows() -> None:
+    one, same, other = entity(0, 2), entity(0, 2, "Y"), entity(3, 4, "Y")
+    table = np.zeros((1, 4, 4, N_TAGS))
+    for row, column in product(range(2), [3]):
+        write_tags(table, row, column, **{"→r": (0.9, 0.9), "→q": (0.9, 0.9), "first": (1, 1), "last": (1, 1)})
+    for entities in ((one, same, other), (same, other, one)):
+        (found,) = decode_spans(table, [4], TAGS, ANY, [entities])
+        assert set(found.relations) == {
+            Relation(one, other, "r"),  # r connects an X with a Y
+            Relation(one, other, "q"),  # q connects anything
+            Relation(same, other, "q"),
+        }
+    (found,) = decode_spans(table, [4], TAGS, ANY, [(same, other)])
+    assert Relation(same, other, "r") in found.relations, "without constraints, nothing is left out for its types alone"
 
 
 def test_score_of_an_entity_is_the_mean_of_its_two_cells() -> None:
@@ -379,7 +446,7 @@ def test_sentence_of_one_word_may_have_entities_of_several_types(n_relations: in
     (found,) = decode_spans(Logits(np.full((1, 1, 1, len(tags.names)), 9.0)), [1], tags, ANY)
     one, other = entity(0, 1), entity(0, 1, "Y")
     assert found.entities == (one, other)
-    assert len(found.relations) == (5 if n_relations else 0), "two directed types both ways, one symmetric type"
+    assert len(found.relations) == (4 if n_relations else 0), "q both ways, r as the schema has it, s is symmetric"
 
 
 def test_without_entities_there_are_no_relations() -> None:

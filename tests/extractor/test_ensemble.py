@@ -288,5 +288,11 @@ def test_model_twice_finds_the_same_as_once_in_span_tagging() -> None:
 
 
 def test_ensemble_has_the_mean_of_the_thresholds_of_its_members() -> None:
-    members = [make_small_span_model(f"decoding.relation_threshold={value}") for value in ("0.2", "0.4", "unset")]
-    assert Ensemble(members).model.config.decoding.relation_threshold == pytest.approx((0.2 + 0.4 + 0.5) / 3)
+    pairs = [("0.2", "unset"), ("0.4", "0.6"), ("unset", "0.9")]
+    members = [
+        make_small_span_model(f"decoding.relation_threshold={relation}", f"decoding.entity_threshold={entity}")
+        for relation, entity in pairs
+    ]
+    decoding = Ensemble(members).model.config.decoding
+    assert decoding.relation_threshold == pytest.approx((0.2 + 0.4 + 0.5) / 3)
+    assert decoding.entity_threshold == pytest.approx((0.5 + 0.6 + 0.9) / 3)

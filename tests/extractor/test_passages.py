@@ -71,7 +71,7 @@ def test_short_text_is_read_as_it_is_without_sentence_borders() -> None:
 
 def test_long_text_is_read_in_windows_of_whole_sentences(extractor: Extractor) -> None:
     (passage,) = extractor.split(LONG)
-    windows = extractor._windows(passage.words, passage.starts)
+    windows = extractor.find_windows(passage)
     assert len(windows) > 10
     ends = {*passage.starts, len(passage)}
     assert all(window.width <= 20 and {*window} <= ends for window in windows)

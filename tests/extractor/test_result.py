@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
 
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
-from relatum.extractor.result import Extraction
+from relatum.extractor.result import RECORD_COLUMNS, Extraction
 from relatum.types import Annotation, Entity, Relation, Span
 
 TEXT = "Zoë Marsh of the North\nTarn Bank lives in Oldhaven."
@@ -258,3 +259,28 @@ def test_extractor_tells_the_sentences_that_it_read() -> None:
     evidence = extraction.evidence(relation)
     assert evidence is not None
     assert evidence.of(text) == "Marta Figueira lives in Lisbon."
+
+
+def test_records_have_a_row_for_each_relation_with_its_evidence() -> None:
+    annotation = Annotation((ZOE, BANK, OLDHAVEN), (LIVES, WORKS))
+    records = Extraction.of(TEXT, annotation, "news", [Span(0, 33), Span(33, len(TEXT))]).to_records()
+    assert list(records[0]) == list(RECORD_COLUMNS)
+    assert [tuple(record.values()) for record in records] == [
+        ("news", "Zoë Marsh", "Peop", 0, 9, "Work_For", "North Tarn Bank", "Org", 17, 32, 0.6667, TEXT[:33], 0, 33),
+        ("news", "Zoë Marsh", "Peop", 0, 9, "Live_In", "Oldhaven", "Loc", 42, 50, 0.25, TEXT, 0, len(TEXT)),
+    ]
+    (first, *_) = Extraction.of(TEXT, annotation).to_records()
+    assert (first["document"], first["evidence"], first["evidence_start"]) == ("", None, None)
+
+
+def test_data_frame_has_the_columns_of_the_records_even_if_it_is_empty() -> None:
+    frame = found().to_pandas()
+    assert list(frame.columns) == list(RECORD_COLUMNS)
+    assert list(frame["tail"]) == ["North Tarn Bank", "Oldhaven", "North"]
+    assert list(Extraction.of("Nothing.", Annotation()).to_pandas().columns) == list(RECORD_COLUMNS)
+
+
+def test_data_frame_without_pandas_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(RelatumError, match=r"pip install 'relatum\[pandas\]'"):
+        found().to_pandas()

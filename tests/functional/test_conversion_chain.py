@@ -25,15 +25,33 @@ SENTENCES = (
     "brat",
     "label-studio",
     "doccano",
+    "webanno",
+    "gliner",
     "docbin",
     "ace",
     "corp",
     "table-sequence",
     "jsonl",
 )
-CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "scierc")
-DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "jsonl")
-TEXTS = ("brat", "label-studio", "doccano", "docbin", "ace", "jsonl")
+CLUSTERS = ("jsonl", "brat", "brat-no-events", "docbin", "ace", "docred", "scierc")
+DOCUMENTS = (*CLUSTERS, "label-studio", "doccano", "prodigy", "webanno", "jsonl")
+TEXTS = (
+    "gliner2",
+    "triples",
+    "uima",
+    "bioc",
+    "bioc-json",
+    "brat",
+    "label-studio",
+    "doccano",
+    "prodigy",
+    "docbin",
+    "ace",
+    "jsonl",
+)
+
+LOSSY = {"pubtator"}
+"""Formats that cannot hold every text: PubTator's has a single line break."""
 
 
 def journey(start: Path, names: tuple[str, ...], folder: Path, splitter: Splitter) -> dict[str, list[Document]]:
@@ -88,7 +106,7 @@ def in_order(annotation: Annotation) -> Annotation:
 
 
 def test_chains_together_pass_through_every_format() -> None:
-    assert {*SENTENCES, *DOCUMENTS, *TEXTS} == set(FORMATS)
+    assert {*SENTENCES, *DOCUMENTS, *TEXTS} == FORMATS.keys() - LOSSY
     assert set(CLUSTERS) == {name for name, format in FORMATS.items() if format.holds.clusters}
 
 

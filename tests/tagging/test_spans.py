@@ -16,13 +16,23 @@ from relatum.decoding.spans import SpanChoices, decode_spans
 from relatum.errors import SchemaError
 from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import DISCONTINUOUS, LostEntity
-from relatum.tagging.spans import SpanLabels, SpanTags, find_overlap, find_sharing
+from relatum.tagging.spans import MISPLACED, SpanLabels, SpanTags, find_overlap, find_sharing
 from relatum.tagging.table import ITSELF, MISSING, LostRelation
 from relatum.tagging.tagging import Tagging
 from relatum.types import Annotation, Entity, Relation, Span
 
 SCHEMA = Schema(("Loc", "Org"), (RelationType("In"), RelationType("Near", symmetric=True), RelationType("Owns")))
 TAGS = SpanTags(SCHEMA)
+CONSTRAINED = SpanTags(
+    Schema(
+        SCHEMA.entity_types,
+        (
+            RelationType("In", head_labels=("Org",), tail_labels=("Loc",)),
+            RelationType("Near", symmetric=True, head_labels=("Loc",), tail_labels=("Loc", "Org")),
+            RelationType("Owns"),
+        ),
+    )
+)
 
 
 def entity(start: int, end: int, label: str = "Loc", *fragments: tuple[int, int]) -> Entity:
@@ -96,19 +106,41 @@ def separate_annotations(draw: st.DrawFn) -> tuple[Annotation, int]:
 
 
 @pytest.mark.parametrize("as_logits", [False, True])
+@pytest.mark.parametrize("tags", [TAGS, CONSTRAINED], ids=["any", "constrained"])
 @given(sentence=any_annotations())
 def test_decoding_gives_back_the_annotation_less_lost_plus_gained(
-    sentence: tuple[Annotation, int], as_logits: bool
+    sentence: tuple[Annotation, int], as_logits: bool, tags: SpanTags
 ) -> None:
     annotation, n_words = sentence
-    labels = TAGS.encode(annotation, n_words)
+    labels = tags.encode(annotation, n_words)
     table = write_table(labels, n_words)
     # Logits of -31 and 29: with half of its cells, a relation scores a little less than 0.5, however that is rounded.
-    (found,) = decode_spans(Logits(60 * table - 31) if as_logits else table, [n_words], TAGS, SpanChoices())
+    (found,) = decode_spans(Logits(60 * table - 31) if as_logits else table, [n_words], tags, SpanChoices())
     assert (set(found.entities), set(found.relations)) == expect(annotation, labels)
     assert len(set(found.entities)) == len(found.entities)
     assert len(set(found.relations)) == len(found.relations)
     assert [one.score for one in found.entities] == pytest.approx([1.0] * len(found.entities))
+
+
+def test_relation_with_half_of_its_cells_is_not_gained_if_its_entities_share_a_word() -> None:
+    """The shared word's cell is its own mirrored cell, and counts twice, as in decoding."""
+    one, two, three, first, last = entity(0, 1), entity(1, 2), entity(2, 3), entity(0, 2), entity(1, 3)
+    annotation = Annotation((one, two, three, first, last), (Relation(one, two, "In"), Relation(two, three, "In")))
+    labels = TAGS.encode(annotation, 3)
+    assert Relation(first, last, "In") not in labels.gained
+    assert set(decode(labels, 3).relations) == {*annotation.relations, *labels.gained}
+
+
+def test_relation_on_the_words_of_two_entities_is_not_gained_by_a_type_that_the_schema_forbids() -> None:
+    firm, place, town = entity(0, 1, "Org"), entity(0, 1), entity(2, 3)
+    right, wrong = Relation(firm, town, "In"), Relation(place, town, "In")
+    annotation = Annotation((firm, place, town), (right, Relation(firm, town, "Owns")))
+    assert TAGS.encode(annotation, 3).gained == (wrong, Relation(place, town, "Owns"))
+    assert CONSTRAINED.encode(annotation, 3).gained == (Relation(place, town, "Owns"),)
+    labels = CONSTRAINED.encode(Annotation(annotation.entities, (wrong,)), 3)
+    assert labels.lost_relations == (LostRelation(wrong, MISPLACED),)
+    alone = CONSTRAINED.encode(Annotation((place, town), (wrong,)), 3)
+    assert alone.lost_relations == ()
 
 
 def share_words(one: Entity, other: Entity) -> bool:

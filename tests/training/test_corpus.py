@@ -200,7 +200,7 @@ def test_entities_left_out_inside_a_word_can_still_be_counted(tmp_path: Path) ->
     assert example.sentence.words == ("Steel", "work", "burns", ".")
     assert [entity.span for entity in example.gold.entities] == [(0, 2)]
     assert {entity.span for entity in example.full_gold.entities} == {(0, 2), (0, 1), (1, 2)}
-    assert any(remark.startswith("test: gold that the tagging cannot express counts") for remark in data.remarks)
+    assert any(remark.startswith("test: gold that the model cannot find counts") for remark in data.remarks)
     without = load_training_data(
         corpus(tmp_path / "other", train=TRAIN, dev=[record("d")], test=[nested | {"entities": entities[:1]}]), config
     )

@@ -79,7 +79,8 @@ def test_nested_entities_and_several_relations_are_learned_by_heart(
     data, record = start(config)
     run = train(data, record, tmp_path / "run", device=torch.device("cpu"), monitor=Silent())
     model = load_model(run.model)
-    assert model.config.decoding.relation_threshold in THRESHOLDS
+    decoding = model.config.decoding
+    assert {decoding.entity_threshold, decoding.relation_threshold} <= set(THRESHOLDS)
     tagged = [model.tagging.encode(example.gold, len(example.sentence)) for example in EXAMPLES]
     assert not any(one.lost_entities or one.lost_relations or one.gained_relations for one in tagged)
     assert run.dev is not None

@@ -1,36 +1,74 @@
-"""The threshold of relations that is fitted on dev."""
+"""The thresholds of entities and relations that are fitted on dev."""
 
 from __future__ import annotations
 
-from relatum.training.thresholds import THRESHOLDS, fit_threshold
+import pytest
+
+from relatum.models.model import Model
+from relatum.training.thresholds import THRESHOLDS, fit_thresholds
 from relatum.types import Annotation, Entity, Prediction, Relation, Sentence, Span
+
+from ..small_models import make_small_model, make_small_span_model
 
 A, B = Entity(Span(0, 1), "X"), Entity(Span(1, 2), "X")
 SENTENCE = Sentence(("a", "b"))
+SCORES = (0.12, 0.22, 0.32, 0.52, 0.72)
 
 
-def predict(*scores: float) -> list[Prediction]:
-    """Return a prediction with a relation of each score."""
-    relations = [Relation(A, B, f"r{number}", score) for number, score in enumerate(scores)]
-    return [Prediction(SENTENCE, Annotation((A, B), tuple(relations)))]
+def predict(model: Model) -> list[Prediction]:
+    """Return the entities and relations with some scores that exceed the thresholds of a model."""
+    decoding = model.config.decoding
+    entities = [
+        Entity(Span(n, n + 1), "X", score=s) for n, s in enumerate(SCORES) if s > (decoding.entity_threshold or 0.5)
+    ]
+    relations = [Relation(A, B, f"r{n}", s) for n, s in enumerate(SCORES) if s > (decoding.relation_threshold or 0.5)]
+    return [Prediction(SENTENCE, Annotation(tuple(entities), tuple(relations)))]
 
 
-def test_threshold_is_the_one_with_the_highest_score() -> None:
-    found = predict(0.12, 0.22, 0.32, 0.52, 0.72)
-    for wanted, threshold in ((5, 0.1), (4, 0.2), (3, 0.3), (2, 0.5), (1, 0.55)):
-        best = fit_threshold(found, lambda kept, n=wanted: -abs(sum(len(p.found.relations) for p in kept) - n))  # type: ignore[misc]
-        assert best == threshold, f"{wanted} relations are right, and of equal thresholds the nearest to 0.5 is taken"
+def fit(model: Model, n_entities: int, n_relations: int) -> tuple[float | None, float | None]:
+    """Fit the thresholds, where so many entities and relations are best."""
+    fitted = fit_thresholds(
+        model,
+        predict,
+        lambda kept: -abs(sum(len(one.found.entities) for one in kept) - n_entities),
+        lambda kept: -abs(sum(len(one.found.relations) for one in kept) - n_relations),
+    )
+    return fitted.config.decoding.entity_threshold, fitted.config.decoding.relation_threshold
 
 
-def test_relation_at_the_threshold_is_not_kept_and_entities_are() -> None:
-    seen: list[Prediction] = []
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return make_small_span_model()
 
-    def score(kept: list[Prediction]) -> float:
-        seen.extend(kept)
-        return 0.0
 
-    assert fit_threshold(predict(0.5), score) == 0.5
-    assert len(seen) == len(THRESHOLDS)
-    assert {one.found.entities for one in seen} == {(A, B)}
-    kept = [threshold for threshold, one in zip(THRESHOLDS, seen, strict=True) if one.found.relations]
-    assert kept == [threshold for threshold in THRESHOLDS if threshold < 0.5]
+@pytest.mark.parametrize(("wanted", "threshold"), [(5, 0.1), (4, 0.2), (3, 0.3), (2, 0.5), (1, 0.55), (0, 0.55)])
+def test_thresholds_are_those_with_the_highest_score(model: Model, wanted: int, threshold: float) -> None:
+    other = 3 if wanted != 3 else 1
+    expected = 0.3 if wanted != 3 else 0.55
+    assert fit(model, wanted, other) == (threshold, expected), "of equal thresholds the nearest to 0.5 is taken"
+    assert fit(model, other, wanted) == (expected, threshold)
+
+
+def test_thresholds_that_are_set_stay_as_they_are() -> None:
+    assert fit(make_small_span_model("decoding.entity_threshold=0.33"), 5, 5) == (0.33, 0.1)
+    assert fit(make_small_span_model("decoding.relation_threshold=0.33"), 5, 5) == (0.1, 0.33)
+
+
+def test_threshold_of_given_entities_is_not_fitted() -> None:
+    assert fit(make_small_span_model("evaluation.entities=gold"), 5, 5) == (None, 0.1)
+
+
+def test_the_papers_tagging_has_no_thresholds() -> None:
+    assert fit(make_small_model(), 5, 5) == (None, None)
+
+
+def test_relations_are_fitted_among_the_entities_that_are_found(model: Model) -> None:
+    thresholds = []
+
+    def note(one: Model) -> list[Prediction]:
+        decoding = one.config.decoding
+        thresholds.append((decoding.entity_threshold, decoding.relation_threshold))
+        return predict(one)
+
+    fit_thresholds(model, note, lambda kept: -abs(len(kept[0].found.entities) - 3), lambda _: 0.0)
+    assert thresholds == [(THRESHOLDS[0], None), (0.3, THRESHOLDS[0])]

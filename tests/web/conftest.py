@@ -11,8 +11,9 @@ from relatum.extractor.extractor import Extractor
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 from relatum.web.app import make_app
 from relatum.web.limits import Limits
+from relatum.web.listening import bind
 from relatum.web.served import ServedModel
-from relatum.web.server import Server, bind
+from relatum.web.server import Server
 
 from ..small_models import make_small_model
 

@@ -16,8 +16,8 @@ from relatum.extractor.extractor import Extractor
 from relatum.web.app import make_app
 from relatum.web.hosts import host_in, hosts_of
 from relatum.web.limits import Limits
+from relatum.web.listening import bind, is_local
 from relatum.web.served import ServedModel
-from relatum.web.server import bind, is_local
 
 from .conftest import Running, Serve
 

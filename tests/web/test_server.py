@@ -16,7 +16,7 @@ import pytest
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.types import Prediction
-from relatum.web.server import address_of, bind, is_local
+from relatum.web.listening import address_of, bind, is_local
 
 from .conftest import Running, Serve
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from relatum.cli.options import Crossing, Overlaps
+
 if TYPE_CHECKING:
     from relatum.models.model import Model
     from relatum.types import Example
@@ -16,17 +18,23 @@ ModelName = Annotated[
 ]
 
 
-def load_annotated(data: Path, part: str, format: str | None, model: Model, name: str) -> tuple[list[Example], bool]:
+def load_annotated(
+    data: Path,
+    part: str,
+    format: str | None,
+    model: Model,
+    name: str,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
+) -> tuple[list[Example], bool]:
     """Return the sentences of a part as training reads them, and true if the model knows all their types.
 
     Remarks about the data, and types that the model does not know, are printed.
     """
-    from relatum.cli.console import say
-    from relatum.training.corpus import load_part
+    from relatum.cli.console import CommandMonitor, say
+    from relatum.training.evaluation import load_examples
 
-    examples, remarks = load_part(data, part, model.config, format)
-    for remark in remarks:
-        say(remark)
+    examples = load_examples(data, part, model.config, format, CommandMonitor(), overlaps, crossing)
     unknown = model.schema.unknown_types(example.full_gold for example in examples)
     if unknown:
         say(f"{name} does not know these types of {data}, and finds none of them: {', '.join(unknown)}")

@@ -24,13 +24,17 @@ from relatum.cli import (
     encoder,
     evaluate,
     extract,
+    graph,
     init,
     inspect,
+    mcp,
     probe,
+    push,
     reproduce,
     score,
     serve,
     split,
+    suggest,
     train,
     tune,
 )
@@ -61,12 +65,16 @@ def _options(
 
 
 app.command("extract")(extract.extract)
+app.command("graph")(graph.graph)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
+app.command("suggest")(suggest.suggest)
 app.command("init")(init.init)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("push")(push.push)
 app.command("compare")(compare.compare)
 app.command("probe")(probe.probe)
 app.command("attention")(attention.attention)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from relatum.cli.annotated import ModelName
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
+from relatum.cli.options import BatchSize, Crossing, DataFormat, MaxCells, Overlaps, Splitting, read_splitting
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def attention(
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
 ) -> None:
     """Measure how well attention heads agree with entities and relations, and export attention weights.
 
@@ -73,22 +75,28 @@ def attention(
     if text is not None and bertviz is None and html is None:
         raise typer.BadParameter("name a file for the attention of the text, with --bertviz or --html")
 
+    if text is not None and (overlaps is not None or crossing is not None):
+        raise typer.BadParameter("--overlaps and --crossing are for DATA; leave them out with --text")
+
     rules = read_splitting(splitting)
     from relatum.extractor.extractor import Extractor
 
-    extractor = Extractor.from_pretrained(model, device, "fp32", batch_size, max_cells, **rules)
+    extractor = Extractor.from_pretrained(
+        model, device, "fp32", batch_size, max_cells, words=rules.get("words"), sentences=rules.get("sentences")
+    )
     if data is None:
         _export_text(extractor, text or "", bertviz, html)
         return
 
     from relatum.cli.annotated import load_annotated
     from relatum.cli.console import say
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
     from relatum.data.atomic import replacing_file
+    from relatum.data.passages import describe_number
     from relatum.lab.attention.heads import measure_heads
 
-    examples, _ = load_annotated(data, part, from_, extractor.model, model)
-    with count_sentences(str(data)) as on_progress:
+    examples, _ = load_annotated(data, part, from_, extractor.model, model, overlaps, crossing)
+    with show_progress(str(data)) as on_progress:
         scores = measure_heads(extractor, examples, on_progress)
     if out is not None:
         import json
@@ -99,7 +107,7 @@ def attention(
         say(f"wrote {out}")
     if bertviz is not None or html is not None:
         _export_examples(extractor, examples, show, scores, bertviz, html)
-    _show(extractor, scores, f"{model}: {len(examples):,} sentences of {data}", best)
+    _show(extractor, scores, f"{model}: {describe_number(examples, extractor.config.text.unit)} of {data}", best)
 
 
 def _export_text(extractor: Extractor, text: str, bertviz: Path | None, html: Path | None) -> None:

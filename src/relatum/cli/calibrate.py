@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
+from relatum.cli.options import BatchSize, Crossing, DataFormat, MaxCells, Overlaps, Splitting, read_splitting
 from relatum.cli.train import Device
 
 
@@ -23,6 +23,8 @@ def calibrate(
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
 ) -> None:
     """Fit the scores of a model to annotated sentences that it was not trained on, and save that with the model.
 
@@ -30,19 +32,20 @@ def calibrate(
     kind. A model that comes with relatum is not changed: name a new folder with --out.
     """
     from relatum.cli.console import CommandMonitor, results, say
-    from relatum.cli.progress import count_sentences
-    from relatum.cli.score_tables import show_confidence
-    from relatum.evaluation.ceiling import describe_ceiling, is_limited
+    from relatum.cli.progress import show_progress
+    from relatum.cli.score_tables import print_ceiling, show_confidence
     from relatum.training import calibration
 
     rules = read_splitting(splitting)
-    with count_sentences(str(data)) as on_progress:
+    with show_progress(str(data)) as on_progress:
         calibrated = calibration.calibrate(
             model,
             data,
             part,
             out=out,
             format=from_,
+            overlaps=overlaps,
+            crossing=crossing,
             monitor=CommandMonitor(),
             on_progress=on_progress,
             device=device,
@@ -54,7 +57,5 @@ def calibrate(
     for title, measured in (("before", calibrated.before), ("after", calibrated.after)):
         print(f"{title}:", end=" ")
         show_confidence(results(), measured, by_threshold=title == "after")
-    if is_limited(calibrated.ceiling):
-        best = describe_ceiling(calibrated.ceiling)
-        print(f"Gold that the tagging cannot express counts as missed; the best it allows: {best}.")
+    print_ceiling(calibrated.ceiling)
     say(f"wrote {calibrated.folder}")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from relatum.cli.errors import Errors, Report, Train, Worst
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precision, Splitting, read_splitting
+from relatum.cli.options import (
+    BatchSize,
+    Crossing,
+    DataFormat,
+    MaxCells,
+    Others,
+    Overlaps,
+    Precision,
+    Splitting,
+    read_splitting,
+)
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
@@ -50,40 +60,30 @@ def evaluate(
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
-    overlaps: Annotated[
-        Literal["fail", "drop", "keep-longest", "keep"] | None,
-        typer.Option(
-            help="Nested, overlapping, discontinuous gold entities: refuse them, or count those that training would "
-            "leave out as missed; as in training if not given."
-        ),
-    ] = None,
-    crossing: Annotated[
-        Literal["fail", "drop", "join"] | None,
-        typer.Option(
-            help="Gold relations between sentences: refuse them, count them as missed, or join the sentences; as in "
-            "training if not given."
-        ),
-    ] = None,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
 ) -> None:
     """Let a model read annotated sentences, and score what it finds.
 
     Sentences and words are those of DATA, or are split as in training. Scores are against all gold annotations: those
-    that the model cannot express count as missed, and the ceiling, the best that its tagging allows, stands below the
-    scores. The expected calibration error says how far the scores beside what is found are from the share of it that is
-    right. --json is described in relatum score --help; here it also has "ceiling": {TASK: {"micro": V, "macro": V}} and
-    "confidence": {TASK: {"n", "ece", "reliability", "thresholds"}} of entities and relations_strict.
+    that the model cannot find count as missed. Below the scores stands the ceiling, the best that the model allows,
+    with its reasons. The expected calibration error says how far the scores beside what is found are from the share of
+    it that is right. --json is described in relatum score --help; here it also has "ceiling": {TASK: {"micro": V,
+    "macro": V}, "losses": [{"reason", "n_entities", "n_relations"}]} and "confidence": {TASK: {"n", "ece",
+    "reliability", "thresholds"}} of entities and relations_strict.
     """
     import json
 
     from relatum.cli.console import CommandMonitor, say
     from relatum.cli.errors import ErrorReader, find_training, wants_errors
-    from relatum.cli.progress import count_sentences
+    from relatum.cli.progress import show_progress
+    from relatum.data.passages import describe_number
     from relatum.training.evaluation import evaluate_model
 
     rules = read_splitting(splitting)
     with_errors = wants_errors(errors, worst, train)
     training = find_training(data, part, train, from_) if with_errors else None  # a wrong --train is told at once
-    with count_sentences(str(data)) as on_progress:
+    with show_progress(str(data)) as on_progress:
         evaluated = evaluate_model(
             [model, *(others or ())],
             data,
@@ -117,7 +117,8 @@ def evaluate(
         added = {"errors": analysis.to_dict(worst or 0)} if analysis else {}
         print(json.dumps({**evaluated.to_dict(), **added}, indent=2))
         return
-    _show(evaluated, f"{title}: {len(evaluated.examples):,} sentences of {data}", by_threshold)
+    counted = describe_number(evaluated.examples, own.config.text.unit)
+    _show(evaluated, f"{title}: {counted} of {data}", by_threshold)
     if reader and analysis:
         reader.show(analysis, worst)
 
@@ -141,7 +142,8 @@ def _write_page(path: Path, evaluated: ModelEvaluation, analysis: ErrorAnalysis 
     whole = analysis or analyse(_pairs(evaluated), extractor.schema)
     facts = []
     if ceiling is not None and is_limited(ceiling):
-        facts.append(f"The best that the tagging allows: {describe_ceiling(ceiling)}")
+        facts.append(f"The best that the model allows: {describe_ceiling(ceiling)}")
+        facts += map(str, ceiling.losses)
     write_report(path, whole, evaluated.scores, title, losses, given, facts)
 
 

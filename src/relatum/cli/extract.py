@@ -10,7 +10,7 @@ import typer
 
 from relatum.cli import job
 from relatum.cli.options import BatchSize, MaxCells, Others, Precision, Splitting, read_splitting
-from relatum.cli.progress import count_sentences
+from relatum.cli.progress import show_progress
 from relatum.cli.sources import TextSource, find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
 
@@ -78,7 +78,8 @@ def extract(
     The JSON of a text is {"text", "entities": [{"id", "start", "end", "text", "label", "score"}], "relations":
     [{"head", "tail", "label", "score"}]}. Offsets count characters of the text; ends are exclusive. head and tail are
     ids of entities. If there may be several texts, each also has an "id": from its line, or its path in the folder
-    without .txt.
+    without .txt. csv is a table of relations, with both names and the sentence of each; triples are lines with head,
+    relation and tail between tabs.
 
     If --out names a folder, the extraction is a job: worker processes write shards of results into the folder, as
     Parquet or JSONL. The same command goes on with a job that was stopped. A text that cannot be read becomes a row
@@ -121,7 +122,9 @@ def extract(
         from relatum.extractor.extractor import Extractor  # it takes torch with it, which bad input need not wait for
 
         names = [model, *others] if others else model
-        return Extractor.from_pretrained(names, device, precision, batch_size, max_cells, **rules)
+        return Extractor.from_pretrained(
+            names, device, precision, batch_size, max_cells, words=rules.get("words"), sentences=rules.get("sentences")
+        )
 
     source = find_source(text, None if input is None else Path(input))
     _extract_here(source, None if out is None else Path(out), format, load, threshold, on_error)
@@ -156,18 +159,18 @@ def _extract_here(
     extractor = load()
 
     def found(on_progress: Callable[[int, int], None]) -> Iterator[Extraction]:
-        yield from _run(extractor, source.read(problems), threshold, on_progress)
+        yield from run_extractor(extractor, source.read(problems), threshold, on_progress)
         if on_error == "fail":
             problems.raise_if_any(SKIP_CURE)  # the input changed while it was read
 
-    with count_sentences(source.where) as on_progress:
+    with show_progress(source.where) as on_progress:
         write_extractions(found(on_progress), chosen, out, source)
     warn_about(problems)
     if out is not None:
         say(f"wrote {out}")
 
 
-def _run(
+def run_extractor(
     extractor: Extractor,
     documents: Iterable[Document],
     threshold: float | None,

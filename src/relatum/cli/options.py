@@ -32,6 +32,20 @@ Others = Annotated[
     ),
 ]
 DataFormat = Annotated[str | None, typer.Option("--from", metavar="FORMAT", help="Format of DATA. Default: guessed.")]
+Overlaps = Annotated[
+    Literal["fail", "drop", "keep-longest", "keep"] | None,
+    typer.Option(
+        help="Nested, overlapping, discontinuous gold entities: refuse them, or count those that training would "
+        "leave out as missed; as in training if not given."
+    ),
+]
+Crossing = Annotated[
+    Literal["fail", "drop", "join"] | None,
+    typer.Option(
+        help="Gold relations between sentences: refuse them, count them as missed, or join the sentences; as in "
+        "training if not given."
+    ),
+]
 Splitting = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from relatum.cli.annotated import ModelName
-from relatum.cli.options import BatchSize, DataFormat, MaxCells, Splitting, read_splitting
+from relatum.cli.annotated import ModelName, load_annotated
+from relatum.cli.options import BatchSize, Crossing, DataFormat, MaxCells, Overlaps, Splitting, read_splitting
+from relatum.cli.sources import TextSource, find_source
 from relatum.cli.train import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import Console
 
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.introspection.probe import Probe
     from relatum.lab.probing import LayerFigures, Passage
-    from relatum.types import Document, Entity, Relation
+    from relatum.types import Document, Entity, Example, Relation
 
 
 def probe(
@@ -47,6 +48,8 @@ def probe(
     batch_size: BatchSize = None,
     max_cells: MaxCells = None,
     splitting: Splitting = None,
+    overlaps: Overlaps = None,
+    crossing: Crossing = None,
 ) -> None:
     """Show the predictions of every layer for a text, or the scores of every layer on annotated data.
 
@@ -66,14 +69,21 @@ def probe(
     if tables and not (as_json and data is None):
         raise typer.BadParameter("--tables is for the JSON of a text; add --json, or leave --tables out")
     if data is not None:
-        _probe_corpus(_load(model, device, batch_size, max_cells, rules), model, data, part, from_, as_json)
+        extractor = _load(model, device, batch_size, max_cells, rules)
+        loaded = load_annotated(data, part, from_, extractor.model, model, overlaps, crossing)
+        _probe_corpus(extractor, loaded, model, data, part, as_json)
         return
-
-    from relatum.cli.console import results, show_json
-    from relatum.cli.sources import find_source
-    from relatum.data.problems import Problems
+    if overlaps is not None or crossing is not None:
+        raise typer.BadParameter("--overlaps and --crossing are for annotated data; add --data, or leave them out")
 
     source = find_source(text, input)
+    _probe_texts(source, lambda: _load(model, device, batch_size, max_cells, rules), model, as_json, tables)
+
+
+def _probe_texts(source: TextSource, load: Callable[[], Extractor], model: str, as_json: bool, tables: bool) -> None:
+    from relatum.cli.console import results, show_json
+    from relatum.data.problems import Problems
+
     problems = Problems()
     documents = list(source.read(problems))
     problems.raise_if_any("Fix these, or leave them out.")
@@ -81,7 +91,7 @@ def probe(
         from relatum.errors import RelatumError
 
         raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
-    extractor = _load(model, device, batch_size, max_cells, rules)
+    extractor = load()
     if as_json:
         texts = [_record(document, extractor.probe(document.text), tables) for document in documents]
         show_json({"model": model, "texts": texts}, indent=None)
@@ -102,7 +112,9 @@ def _load(
 ) -> Extractor:
     from relatum.extractor.extractor import Extractor
 
-    return Extractor.from_pretrained(model, device, "fp32", batch_size, max_cells, **rules)
+    return Extractor.from_pretrained(
+        model, device, "fp32", batch_size, max_cells, words=rules.get("words"), sentences=rules.get("sentences")
+    )
 
 
 def _record(document: Document, probes: Sequence[Probe], tables: bool) -> dict[str, Any]:
@@ -173,19 +185,23 @@ def _cell(scores: Sequence[float | None], number: int) -> str:
     return f"+ {shown}" if before == -1 else shown
 
 
-def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, format: str | None, as_json: bool) -> None:
-    from relatum.cli.annotated import load_annotated
+def _probe_corpus(
+    extractor: Extractor, loaded: tuple[list[Example], bool], model: str, data: Path, part: str, as_json: bool
+) -> None:
     from relatum.cli.console import results, show, show_json
-    from relatum.cli.progress import count_sentences
-    from relatum.evaluation.ceiling import ceiling_record, describe_ceiling, is_limited, measure_ceiling
+    from relatum.cli.progress import show_progress
+    from relatum.cli.score_tables import print_ceiling
+    from relatum.data.passages import count_sentences, describe_number
+    from relatum.evaluation.ceiling import Limits, ceiling_record, measure_ceiling
     from relatum.lab.probing import measure_layers, predict_layers
 
-    settings = extractor.model.config.evaluation
-    examples, all_known = load_annotated(data, part, format, extractor.model, model)
+    examples, all_known = loaded
+    settings = extractor.config.evaluation
     gold = [example.full_gold for example in examples]
     given = [example.gold.entities for example in examples] if settings.entities == "gold" else None
-    ceiling = measure_ceiling(examples, extractor.tagging, settings.macro_over)
-    with count_sentences(str(data)) as on_progress:
+    limits = Limits.of(extractor.config, extractor.find_windows)
+    ceiling = measure_ceiling(examples, extractor.tagging, settings.macro_over, limits)
+    with show_progress(str(data)) as on_progress:
         found = predict_layers(extractor, [example.sentence for example in examples], given, on_progress)
     macro_over = settings.macro_over if all_known or settings.macro_over != "schema" else "all"
     layers = measure_layers(gold, found, extractor.schema, macro_over)
@@ -194,16 +210,15 @@ def _probe_corpus(extractor: Extractor, model: str, data: Path, part: str, forma
             "model": model,
             "data": str(data),
             "part": part,
-            "sentences": len(examples),
+            "sentences": count_sentences(examples),
             "ceiling": ceiling_record(ceiling),
             "layers": [{"layer": number, **layer.to_dict()} for number, layer in enumerate(layers, 1)],
         }
         show_json(record)
         return
-    show(f"{model}: {len(examples):,} sentences of {data}")
+    show(f"{model}: {describe_number(examples, extractor.config.text.unit)} of {data}")
     show_layers(results(), layers)
-    if is_limited(ceiling):
-        print(f"The best that the tagging allows: {describe_ceiling(ceiling)}.")
+    print_ceiling(ceiling)
 
 
 def show_layers(console: Console, layers: Sequence[LayerFigures]) -> None:

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def count_sentences(name: str) -> Iterator[Callable[[int, int], None]]:
+def show_progress(name: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that is called with the numbers of sentences read and gathered, and shows them on a terminal.
 
-    The line is cleared whenever all gathered sentences have been read, so that answers can be printed.
+    A passage counts as one. The line is cleared whenever all gathered sentences have been read, so that answers can
+    be printed.
     """
     shown: Progress | None = None
 
@@ -46,7 +47,7 @@ def _make(name: str) -> Progress:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        TextColumn("{task.completed:,} of {task.total:,} sentences"),
+        TextColumn("{task.completed:,} of {task.total:,} read"),
         TimeElapsedColumn(),
     )
     # Results may go to standard output meanwhile, which must stay what it is.

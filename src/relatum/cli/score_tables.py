@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from relatum.errors import printable
-from relatum.evaluation.ceiling import is_limited
+from relatum.evaluation.ceiling import Ceiling, describe_ceiling, is_limited
 from relatum.evaluation.metrics import Score, Scores, per_cent
 
 if TYPE_CHECKING:
@@ -21,16 +21,30 @@ _GIVEN = ", gold entities given"
 _MACRO_OVER = {"gold": "in gold", "schema": "of the schema", "all": "in gold or predicted"}
 
 
+def print_ceiling(ceiling: Ceiling) -> None:
+    """Print the best scores that a model allows and the reasons, if they are less than 100 %."""
+    from relatum.cli.console import results
+
+    if is_limited(ceiling):
+        print(f"Gold that the model cannot find counts as missed; the best it allows: {describe_ceiling(ceiling)}.")
+        _show_losses(results(), ceiling)
+
+
+def _show_losses(console: Console, ceiling: Ceiling) -> None:
+    for loss in ceiling.losses:
+        console.print(f"  {printable(str(loss))}", soft_wrap=True)
+
+
 def show_scores(
     console: Console,
     scores: Scores,
     intervals: Intervals | None = None,
     gold_entities: bool = False,
-    ceiling: Scores | None = None,
+    ceiling: Ceiling | None = None,
 ) -> None:
     """Print a table for each task, in per cent, then the types that the macro averages are over.
 
-    Below the averages stands the ceiling, the best that the tagging allows, if that is less than 100 %.
+    Below the averages stands the ceiling, the best that the model allows, if that is less than 100 %.
     """
     limit = ceiling if ceiling is not None and is_limited(ceiling) else None
     interval = f"{100 * intervals.confidence:g}% interval" if intervals else ""
@@ -58,9 +72,8 @@ def show_scores(
             table.add_row("ceiling, macro", *_cells(best.macro))
         console.print(table)
     if limit is not None:
-        console.print(
-            "Ceiling: the best that this tagging allows. Gold that it cannot express counts as missed.", soft_wrap=True
-        )
+        console.print("Ceiling: the best that this model allows. What it cannot find counts as missed:", soft_wrap=True)
+        _show_losses(console, limit)
     _show_macro_types(console, scores)
     if intervals:
         console.print(

@@ -37,6 +37,14 @@ def serve(
             "options.",
         ),
     ] = None,
+    label_studio: Annotated[
+        bool,
+        typer.Option("--label-studio", help="Also answer Label Studio, which asks the default model for predictions."),
+    ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="SCORE", help="Leave out of predictions what has a lower score."),
+    ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="The device for the models.")] = "auto",
     precision: Precision = "fp32",
@@ -87,10 +95,14 @@ def serve(
         raise RelatumError("--token: expected a word of visible ASCII characters, such as 32 random letters and digits")
     if token is None and "RELATUM_TOKEN" in os.environ:  # an option that is set to nothing counts as not given
         raise RelatumError("RELATUM_TOKEN is set, but empty; set it to a token, or unset it to let anybody ask")
-    rules = read_splitting(splitting)
+    if threshold is not None and not label_studio:
+        raise typer.BadParameter('--threshold is for --label-studio; other requests have a "threshold" of their own')
+    given = read_splitting(splitting)
+    rules = given.get("words"), given.get("sentences")
     limits = Limits(max_bytes, max_sentences, max_seconds, max_waiting)
     from relatum.web.hosts import hosts_of
-    from relatum.web.server import Server, address_of, bind, is_local, spare_collections
+    from relatum.web.listening import address_of, bind, is_local
+    from relatum.web.server import Server, spare_collections
 
     with bind(host, port) as listener:  # before the models are loaded, which takes longer
         hosts = hosts_of((host, listener.getsockname()[0]), is_local(listener), allow_host or ())
@@ -99,13 +111,16 @@ def serve(
         from relatum.extractor.extractor import Extractor
         from relatum.extractor.finding import shipped_models
         from relatum.web.app import make_app
+        from relatum.web.label_studio import LabelStudioBackend
         from relatum.web.served import ServedModel
 
         served = []
         for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
-            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, **rules)
+            extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, *rules)
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
-        server = Server(make_app(served, limits, token, allow_origin or (), hosts=hosts), max_seconds)
+        backend = LabelStudioBackend(served[0], threshold) if label_studio else None
+        app = make_app(served, limits, token, allow_origin or (), hosts=hosts, label_studio=backend)
+        server = Server(app, max_seconds)
         _log_requests()
         spare_collections()
         address = address_of(listener)

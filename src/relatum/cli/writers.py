@@ -12,9 +12,15 @@ if TYPE_CHECKING:
     from relatum.extractor.result import Extraction
     from relatum.types import Document
 
-OutputFormat = Literal["json", "jsonl", "table", "brat", "html", "parquet"]
+OutputFormat = Literal["json", "jsonl", "table", "triples", "csv", "brat", "html", "parquet"]
 
-_SUFFIXES: dict[str, OutputFormat] = {".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
+_SUFFIXES: dict[str, OutputFormat] = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+}
 _SHOWN_TEXT = 2000
 """The most characters of a text that are shown above its table."""
 
@@ -45,7 +51,7 @@ def write_extractions(
 
 
 def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO, source: TextSource) -> None:
-    from relatum.cli.console import to_json
+    from relatum.cli.console import printable, to_json
 
     def record(extraction: Extraction, indent: int | None = None) -> str:
         named = {"id": extraction.document.id} if source.many else {}
@@ -61,6 +67,9 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
         # A stream that lacks a letter gets it in the way that HTML has for that.
         plain = "utf" not in (out.encoding or "utf-8").lower()
         out.writelines(part.encode("ascii", "xmlcharrefreplace").decode() if plain else part for part in parts)
+    elif format in ("triples", "csv"):
+        lines = _triples(extractions) if format == "triples" else _csv(extractions)
+        out.writelines(map(printable, lines) if out.isatty() else lines)
     elif format == "json" and source.many:
         out.write("[")
         out.writelines((",\n " if number else "") + record(found) for number, found in enumerate(extractions))
@@ -68,6 +77,32 @@ def _print(extractions: Iterator[Extraction], format: OutputFormat, out: TextIO,
     else:
         indent = 2 if format == "json" else None
         out.writelines(record(extraction, indent) + "\n" for extraction in extractions)
+
+
+def _triples(extractions: Iterator[Extraction]) -> Iterator[str]:
+    """Yield a line for each relation: head, relation and tail between tabs."""
+    for extraction in extractions:
+        for record in extraction.to_records():
+            triple = (record["head"], record["relation"], record["tail"])
+            yield "\t".join(" ".join(part.split()) for part in triple) + "\n"
+
+
+def _csv(extractions: Iterator[Extraction]) -> Iterator[str]:
+    """Yield the lines of a table of relations."""
+    import csv
+    import io
+
+    from relatum.extractor.result import RECORD_COLUMNS
+
+    line = io.StringIO()
+    writer = csv.DictWriter(line, RECORD_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for extraction in extractions:
+        writer.writerows(extraction.to_records())
+        yield line.getvalue()
+        line.seek(0)
+        line.truncate()
+    yield line.getvalue()
 
 
 def _print_tables(extractions: Iterator[Extraction], out: TextIO, source: TextSource) -> None:

@@ -51,7 +51,7 @@ CONDITIONS = (
         "encoder.tuning",
         ("lora", "full"),
     ),
-    Condition(_of("tagging", "fill", "cells", "directed"), "tagging.kind", ("words",)),
+    Condition(_of("tagging", "fill", "cells", "directed", "conflicts"), "tagging.kind", ("words",)),
     Condition(_of("decoding", "opposite", "entities"), "tagging.kind", ("words",)),
     Condition(
         _of("decoding", "overlap", "relations_of_pair", "entity_threshold", "relation_threshold"),

@@ -254,8 +254,10 @@ class DecodingConfig(Section):
         default="several",
         description="The most relations from one entity to another, in span tagging: one, or as many as are found.",
     )
-    entity_threshold: Probability = Field(
-        default=0.5, description="The score above which an entity is found, in span tagging."
+    entity_threshold: Probability | None = Field(
+        default=None,
+        description="The score above which an entity is found, in span tagging. If unset, it is 0.5 during training, "
+        "and then the one that is best on dev.",
     )
     relation_threshold: Probability | None = Field(
         default=None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from relatum.data.problems import SKIP_CURE, Problems
 from relatum.data.splitting import Splitter, make_splitter
 from relatum.errors import FormatError, RelatumError
 from relatum.monitor import Monitor, as_monitor
-from relatum.schema import SchemaBuilder
+from relatum.schema import Schema, SchemaBuilder
 from relatum.types import Document
 
 Watch = Callable[[Iterable[Document], str], Iterable[Document]]
@@ -129,6 +129,17 @@ def convert_corpus(
     else:
         written = writer.write_folder(target)
     return Conversion(writer.counts, written, corpus.format_names, format.name, corpus.skipped, writer.problems)
+
+
+def write_documents(
+    documents: Sequence[Document], target: Path, format: Format, splitter: Splitter, schema: Schema
+) -> Conversion:
+    """Write documents in a format, with the labels of the schema beside them; whole or not at all."""
+    part = Part(target.stem, target, replace(format, read=lambda _path, _problems: iter(documents)))
+    make = format.companion
+    if make is not None:  # with all labels of the schema, even those that no document has
+        format = replace(format, companion=lambda _seen: make(schema))
+    return convert_corpus(Corpus(target, (part,)), target, format, splitter, Policy())
 
 
 @dataclass(slots=True)

@@ -68,6 +68,23 @@ def split_parts(document: Document) -> tuple[tuple[Span, ...], tuple[Span, ...]]
     return document.words, document.sentences
 
 
+def sentence_spans(document: Document) -> tuple[Span, ...]:
+    """Return the characters of each sentence of a document; none if it has not been split."""
+    if document.words is None or document.sentences is None:
+        return ()
+    words = document.words
+    return tuple(Span(words[first].start, words[end - 1].end) for first, end in document.sentences)
+
+
+def find_evidence(sentences: Sequence[Span], relation: Relation) -> Span | None:
+    """Return the characters from the first to the last sentence of a relation's entities; None if not known."""
+    start = min(relation.head.span.start, relation.tail.span.start)
+    end = max(relation.head.span.end, relation.tail.span.end)
+    first = bisect_right(sentences, start, key=itemgetter(1))
+    last = bisect_left(sentences, end, key=itemgetter(0))
+    return Span(sentences[first].start, sentences[last - 1].end) if first < last else None
+
+
 def is_joined(document: Document) -> bool:
     """True if the text is just the words joined, so that the words alone say everything."""
     if document.words is None or document.sentences is None:

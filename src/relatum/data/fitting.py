@@ -100,6 +100,8 @@ def fit(
     if not holds.clusters and document.clusters:
         remark(f"clusters left out, which {format.title} cannot hold", len(document.clusters))
         document = replace(document, clusters=())
+    if holds.line_breaks is not None:
+        document = _limit_breaks(document, holds.line_breaks, format, remark)
     if holds.words:
         document = trim(split(document, splitter), remark)
         if policy.inside_words == "fail":
@@ -115,6 +117,18 @@ def fit(
     if format.check:
         format.check(document)
     return document
+
+
+def _limit_breaks(document: Document, most: int, format: Format, remark: Callable[[str, int], None]) -> Document:
+    """Return the document with spaces for line breaks that the format cannot hold."""
+    *kept, rest = document.text.replace("\r", " ").split("\n", most)
+    text = "\n".join([*kept, rest.replace("\n", " ")])
+    if text.endswith("\n"):
+        text = text[:-1] + " "
+    if text == document.text:
+        return document
+    remark(f"texts with line breaks written as spaces, which {format.title} cannot hold", 1)
+    return replace(document, text=text)
 
 
 def _fit_sentences(document: Document, format: Format, policy: Policy, remark: Callable[[str, int], None]) -> Document:
@@ -420,7 +434,8 @@ def _report_losses(document: Document, format: Format, remark: Callable[[str, in
             f"ids of entities and relations left out, which {format.title} cannot hold", len(named) - named.count(None)
         )
     if not holds.attributes:
-        remark(f"attributes left out, which {format.title} cannot hold", len(document.attributes))
+        left_out = [attribute for attribute in document.attributes if attribute.name not in holds.attribute_names]
+        remark(f"attributes left out, which {format.title} cannot hold", len(left_out))
     remark(
         f"metadata left out, under keys that {format.title} has for itself",
         sum(key in format.keys for key in document.metadata),

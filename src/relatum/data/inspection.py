@@ -41,7 +41,10 @@ class TaggingLosses:
     entities: Counter[str] = field(default_factory=Counter)
     relations: Counter[str] = field(default_factory=Counter)
     gained_relations: int = 0
-    """The number of relations that tags add between entities that share words."""
+    """The number of relations that tags add between entities that share words.
+
+    Entities of exactly the same words are told apart by the types that relations connect in the sentences so far.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         return {

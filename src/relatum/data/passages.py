@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from relatum.data.documents import iter_examples
 from relatum.data.splitting import find_final_stops, find_owned_stop
@@ -27,6 +28,12 @@ def iter_passages(document: Document, full: Annotation | None = None) -> Iterato
 def count_sentences(examples: Sequence[Example]) -> int:
     """Return the number of sentences of examples, some of which may be passages."""
     return sum(max(1, len(example.sentence.starts)) for example in examples)
+
+
+def describe_number(examples: Sequence[Example], unit: Literal["sentence", "passage"]) -> str:
+    """Say how many sentences, or how many passages of how many sentences, the examples are."""
+    sentences = f"{count_sentences(examples):,} sentences"
+    return f"{len(examples):,} passages with {sentences}" if unit == "passage" else sentences
 
 
 def find_all_final_stops(sentence: Sentence) -> set[int]:

@@ -259,11 +259,12 @@ def check_plain(field: Field) -> None:
 
 
 def read_records(
-    path: Path, records: Iterator[Record], parse: Callable[[Field, str], Document], problems: Problems
+    path: Path, records: Iterator[Record], parse: Callable[[Field, str], Document | None], problems: Problems
 ) -> Iterator[Document]:
     """Parse each record into a document; a bad record becomes a problem with its place, and reading goes on.
 
-    `parse` gets the record and the id to use if the record has no id of its own.
+    `parse` gets the record and the id to use if the record has no id of its own. It returns None for a record to leave
+    out, and remarks why.
     """
     seen = SeenIds()
     stem = os.fsencode(path.stem).decode(errors="replace")
@@ -272,14 +273,16 @@ def read_records(
             try:
                 field = Field.root(record.value)
                 document = parse(field, f"{stem}-{record.number}")
-                if record.doubtful or document.metadata:
-                    check_plain(field)
-                first = seen.add(document.id, record.line)
-                if first is not None:
-                    raise BadRecord(f"the id {show(document.id)} again (first on line {first})", "ids that differ")
+                if document is not None:
+                    if record.doubtful or document.metadata:
+                        check_plain(field)
+                    first = seen.add(document.id, record.line)
+                    if first is not None:
+                        raise BadRecord(f"the id {show(document.id)} again (first on line {first})", "ids that differ")
                 for remark in field.remarks:
                     problems.remark(remark, f"{path}:{record.line}")
-                yield document
+                if document is not None:
+                    yield document
             except BadRecord as bad:
                 problems.add(Problem(str(path), bad.found, bad.expected, record.line, record.number, bad.field))
     finally:

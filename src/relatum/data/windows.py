@@ -215,8 +215,8 @@ def window_examples(example: Example, windows: Sequence[Span], context: int = 0)
     """
     gold = example.gold
     examples = [_cut(example, window, context) for window in windows]
-    lost_entities = sum(not _within_any(windows, entity) for entity in gold.entities)
-    lost_relations = sum(not _within_any(windows, relation.head, relation.tail) for relation in gold.relations)
+    lost_entities = sum(not within_any(windows, entity) for entity in gold.entities)
+    lost_relations = sum(not within_any(windows, relation.head, relation.tail) for relation in gold.relations)
     return examples, lost_entities, lost_relations
 
 
@@ -247,7 +247,7 @@ def _cut(example: Example, window: Span, context: int) -> Example:
     )
 
 
-def _within_any(windows: Sequence[Span], *entities: Entity) -> bool:
+def within_any(windows: Sequence[Span], *entities: Entity) -> bool:
     """True if one of the windows holds all the entities."""
     return any(_within(window, *entities) for window in windows)
 

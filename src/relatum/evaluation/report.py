@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from relatum.errors import RelatumError
-from relatum.evaluation.ceiling import ceiling_record
+from relatum.evaluation.ceiling import Ceiling, ceiling_record
 from relatum.evaluation.matching import Counts, count
 from relatum.evaluation.metrics import MacroOver, Scores, evaluate
 from relatum.schema import Schema
@@ -28,8 +28,8 @@ class SystemReport:
     scores: Scores
     intervals: Intervals | None = None
     confidence: Confidence | None = None
-    ceiling: Scores | None = None
-    """The best scores that the model's tagging allows, if known."""
+    ceiling: Ceiling | None = None
+    """The best scores that the model allows, if known."""
 
     def to_dict(self) -> dict[str, Any]:
         record = dict(self.scores.to_dict())
@@ -74,7 +74,7 @@ def make_report(
     *,
     confidence: bool = False,
     given: bool = False,
-    ceiling: Scores | None = None,
+    ceiling: Ceiling | None = None,
 ) -> Report:
     """Score one system, or score and compare two; each is given as a pair of gold and predicted for each document.
 

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from relatum.config import Config
 from relatum.data.splitting import Rule, Splitter
 from relatum.encoders.base import TextEncoder
 from relatum.errors import RelatumError
-from relatum.extractor.extractor import Extractor, find_unseen
+from relatum.extractor.extractor import Extractor
 from relatum.extractor.finding import find_model
+from relatum.extractor.hub import PushedModel, PushOptions
 from relatum.extractor.introspection.layers import LayerOutputs
 from relatum.extractor.piping import OnProgress
+from relatum.extractor.unseen import find_unseen
 from relatum.models.model import Model
 from relatum.runtime.base import Runtime
 from relatum.runtime.ensemble import EnsembleRuntime
@@ -26,6 +28,9 @@ from relatum.types import Entity, Sentence
 if TYPE_CHECKING:
     import torch
 
+_THRESHOLDS = ("entity_threshold", "relation_threshold")
+_FITTED = tuple(f"decoding.{key}" for key in _THRESHOLDS)
+"""Settings that were fitted to each member."""
 _CURE = "read with models of the same labels, tags and decoding, such as those of relatum train --runs"
 
 
@@ -62,6 +67,9 @@ class Ensemble(Extractor):
 
     def save(self, path: str | Path) -> None:
         raise RelatumError(f"{path}: an ensemble is not a model, and is not saved; keep the folders of its members")
+
+    def push_to_hub(self, name: str, **_: Unpack[PushOptions]) -> PushedModel:
+        raise RelatumError(f"{name}: an ensemble is not a model, and is not pushed; push its members one by one")
 
     def read_layers(
         self,
@@ -100,6 +108,7 @@ def load_ensemble(
         if place in places[:number]:
             raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
     members: list[Model] = []
+    versions: list[str] = []
     splitter: Splitter | None = None
     encoders: dict[tuple[str, int], TextEncoder] = {}
     for name in names:
@@ -109,8 +118,11 @@ def load_ensemble(
             key = member.encoder.fingerprint, member.encoder.n_mixed
             member = replace(member, encoder=encoders.setdefault(key, member.encoder))
         members.append(member)
+        versions.append(loaded.version)
         splitter = splitter or loaded.splitter
-    return Ensemble(members, [str(name) for name in names], batch_size, max_cells, splitter)
+    ensemble = Ensemble(members, [str(name) for name in names], batch_size, max_cells, splitter)
+    ensemble.version = " + ".join(versions)
+    return ensemble
 
 
 def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None:
@@ -136,8 +148,7 @@ def _aspects(model: Model) -> dict[str, str]:
     sections = {"text": config.text, "tagging": config.tagging, "decoding": config.decoding}
     for name, section in sections.items():
         aspects |= {f"{name}.{key}": repr(value) for key, value in section.to_dict().items()}
-    del aspects["decoding.relation_threshold"]  # each was fitted to its own model
-    return aspects
+    return {name: value for name, value in aspects.items() if name not in _FITTED}
 
 
 def _join_schemas(schemas: Sequence[Schema]) -> Schema:
@@ -161,7 +172,7 @@ def _join_kinds(kinds: Sequence[RelationType], labels: Sequence[str]) -> Relatio
 def _join_limits(members: Sequence[Model]) -> Config:
     """Return the first model's settings, with batches and windows that suit all, and the largest context of any.
 
-    The threshold of relations is the mean of all.
+    The thresholds of entities and relations are the means of all.
     """
     config = members[0].config
     sections = [member.config.extraction for member in members]
@@ -174,6 +185,9 @@ def _join_limits(members: Sequence[Model]) -> Config:
     context = max(member.config.encoder.context for member in members)  # each encoder knows how many of them it reads
     extraction = config.extraction.model_copy(update=limits)
     encoder = config.encoder.model_copy(update={"context": context})
-    thresholds = [member.config.decoding.relation_threshold or 0.5 for member in members]
-    decoding = config.decoding.model_copy(update={"relation_threshold": sum(thresholds) / len(thresholds)})
+    decoding = config.decoding.model_copy(update={key: _mean_threshold(members, key) for key in _THRESHOLDS})
     return config.model_copy(update={"extraction": extraction, "encoder": encoder, "decoding": decoding})
+
+
+def _mean_threshold(members: Sequence[Model], key: str) -> float:
+    return sum(getattr(member.config.decoding, key) or 0.5 for member in members) / len(members)

@@ -5,33 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from math import isqrt
-from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, get_args, overload
 
 from relatum.data.batching import make_batches
 from relatum.data.context import find_context, window_context
-from relatum.data.documents import map_spans
 from relatum.data.passages import find_all_final_stops, find_all_owned_stops
 from relatum.data.splitting import Rule, Splitter, make_splitter, rule_name
 from relatum.data.windows import make_passage_windows, make_windows, merge_relations, merge_windows
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, MissingExtraError, RelatumError
-from relatum.extractor.finding import find_model, not_a_name
+from relatum.extractor.finding import locate_model, model_version, not_a_name
 from relatum.extractor.held import ModelHolder, load_held
-from relatum.extractor.jobs import Job, Window, do_jobs
-from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, join_sentences
+from relatum.extractor.hub import PushedModel, PushOptions, push_model
+from relatum.extractor.jobs import Job, Window, check_given, do_jobs, entities_inside
+from relatum.extractor.piping import OnError, OnProgress, PipeOptions, answer_texts, check_pipe, join_sentences
 from relatum.extractor.result import Extraction, check_threshold
-from relatum.extractor.unseen import UnseenCharacters
+from relatum.extractor.unseen import find_unseen
 from relatum.models.model import Model
 from relatum.models.stored import read_card
 from relatum.runtime.base import RuntimeName
 from relatum.runtime.native.model import NativeModel
 from relatum.runtime.native.reader import NativeReader
 from relatum.runtime.precision import Precision, check_precision
-from relatum.tagging.sequence import check_fit
 from relatum.types import Annotation, Entity, Prediction, Sentence, Span
 
 if TYPE_CHECKING:
@@ -67,8 +64,10 @@ class Extractor(ModelHolder):
                 raise ConfigError(f"{name} is {value}; expected at least 1, or None for what the model's settings say")
         super().__init__(model)
         self.card = card
-        self.name = ""
-        """The name or folder that the model was loaded from; empty for a model that was not loaded."""
+        self.name = self.version = ""
+        """The name or folder of a model that was loaded, and its name with the beginning of a hash of its files."""
+        self.revision: str | None = None
+        """The commit on the hub that the model was loaded from; None for other models."""
         self.batch_size = settings.batch_size if batch_size is None else batch_size
         self.max_cells = settings.max_cells if max_cells is None else max_cells
         self.max_words = settings.max_words if max_cells is None else max(1, min(settings.max_words, isqrt(max_cells)))
@@ -76,7 +75,7 @@ class Extractor(ModelHolder):
         self.splitter = splitter or make_splitter(model.config.text.words, model.config.text.sentences)
 
     @classmethod
-    def from_pretrained(
+    def from_pretrained(  # noqa: PLR0913 -- an argument for each option
         cls,
         name_or_path: str | Path | Sequence[str | Path],
         device: torch.device | str | None = None,
@@ -86,10 +85,16 @@ class Extractor(ModelHolder):
         words: str | Rule | None = None,
         sentences: str | Rule | None = None,
         runtime: str = "auto",
+        *,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        local_files_only: bool = False,
     ) -> Extractor:
-        """Load a model that comes with relatum, by its name, or a model in a directory; on a GPU if there is one.
+        """Load a model that comes with relatum, is in a directory or is on the hub; on a GPU if there is one.
 
-        A name that comes with relatum means that model, whatever folders are here: "./news" is the folder. With "bf16",
+        A name that comes with relatum means that model, whatever folders are here: "./news" is the folder. A name
+        owner/model that is not a folder is downloaded from the Hugging Face hub, or read from its cache; `revision`, a
+        branch, tag or commit, `token` and `local_files_only` are for such models. With "bf16",
         products over tables are computed in bfloat16, and on a CPU with AMX the products of the encoder and of the
         sequence as sums of bfloat16 products. That is faster on devices with instructions for it, and results differ
         slightly. Such a model cannot be saved. `batch_size` and `max_cells` override the settings of the model for this
@@ -114,19 +119,23 @@ class Extractor(ModelHolder):
         if not isinstance(name_or_path, str | Path):
             if runtime == "native":
                 raise RelatumError("an ensemble reads with torch; leave out runtime='native', or name one model")
+            if revision is not None:
+                raise RelatumError(f"the revision {revision!r} is for one model; load an ensemble without it")
             try:
                 from relatum.extractor.ensemble import load_ensemble
             except ImportError as error:
                 raise MissingExtraError("an ensemble of models", "torch") from error
             return load_ensemble(name_or_path, device, precision, batch_size, max_cells, words, sentences)
-        path = find_model(name_or_path)
+        found = locate_model(name_or_path, revision, token, local_files_only)
+        path = found.folder
         given = {key: rule for key, rule in (("words", words), ("sentences", sentences)) if rule is not None}
         names = {key: rule if isinstance(rule, str) else rule_name(rule) for key, rule in given.items()}
         model = load_held(path, "auto" if device is None else device, names, precision, runtime)
         text = model.config.text
         splitter = make_splitter(given.get("words", text.words), given.get("sentences", text.sentences))
         extractor = cls(model, read_card(path), batch_size, max_cells, splitter)
-        extractor.name = str(name_or_path)
+        extractor.name, extractor.version = str(name_or_path), model_version(name_or_path, path)
+        extractor.revision = found.revision
         extractor._runtime_name = runtime
         return extractor
 
@@ -134,6 +143,16 @@ class Extractor(ModelHolder):
         entities = _shorten(self.schema.entity_types)
         relations = _shorten(self.schema.relation_names) or "no relations"
         return f"<{type(self).__name__} {self.name!r} on {self.device}: {entities}; {relations}>"
+
+    def push_to_hub(self, name: str, **options: Unpack[PushOptions]) -> PushedModel:
+        """Push the model to the Hugging Face hub as owner/model, in one commit, with metadata in front of its card.
+
+        The repository is made if there is none; `private` is for a new one. By default the token of `hf auth login` or
+        HF_TOKEN is used. An encoder that the model stores by name is not pushed, unless `encoder` is "inside"; `needs`
+        of the result names it. Further options are token, branch and commit_message; license, language, datasets and
+        tags are for the card.
+        """
+        return push_model(self.model, self.card, name, options)
 
     @overload
     def __call__(self, text: str, threshold: float | None = None) -> Extraction: ...
@@ -227,17 +246,9 @@ class Extractor(ModelHolder):
         that cannot be read, such as a missing value: "raise" its error, "skip" it, or call a function with the text and
         the error. There is one answer for every text: None where a text was skipped, or what the function returned.
         """
-        if isinstance(texts, str | bytes) or not (hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")):
-            cure = "; put it in []" if isinstance(texts, str) else ""
-            raise TypeError(f"expected a list of texts, or another iterable, found {type(texts).__name__}{cure}")
-        _check_count("chunk", "sentences to gather", chunk)
-        _check_count("batch_size", "sentences in a batch", batch_size)
+        check_pipe(texts, chunk, batch_size, on_error)
         if threshold is not None:
             check_threshold(threshold)
-        if on_error not in ("raise", "skip") and not callable(on_error):
-            raise ValueError(
-                f"on_error is {on_error!r}; expected 'raise', 'skip' or a function of a text and its error"
-            )
         size = batch_size or self.batch_size
         options = PipeOptions(chunk or CHUNK * size, size, threshold, as_tuples, on_error, on_progress)
         answers = answer_texts(self, texts, options)
@@ -257,7 +268,7 @@ class Extractor(ModelHolder):
         sentence holds together have no relation.
         """
         if entities is not None:
-            _check_given(sentences, entities)
+            check_given(sentences, entities)
         windows = self._all_windows(sentences)
         found: list[list[tuple[Span, Annotation]]] = [[] for _ in sentences]
         n_left = [0] * len(sentences)
@@ -312,7 +323,7 @@ class Extractor(ModelHolder):
         from relatum.extractor.introspection.layers import read_layers
 
         if entities is not None:
-            _check_given(sentences, entities)
+            check_given(sentences, entities)
         windows = self._all_windows(sentences)
         n_left = Counter(window.sentence for window in windows)
         n_read = len(sentences) - len(n_left)
@@ -328,9 +339,7 @@ class Extractor(ModelHolder):
 
     def _all_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
         return [
-            Window(number, span)
-            for number, sentence in enumerate(sentences)
-            for span in self._windows(sentence.words, sentence.starts)
+            Window(number, span) for number, sentence in enumerate(sentences) for span in self.find_windows(sentence)
         ]
 
     def _jobs(
@@ -347,7 +356,7 @@ class Extractor(ModelHolder):
             members = [windows[index] for index in batch]
             given = None
             if entities is not None:
-                given = [_inside(entities[window.sentence], window.span) for window in members]
+                given = [entities_inside(entities[window.sentence], window.span) for window in members]
             words: list[Sequence[str]] = [
                 sentences[window.sentence].words[window.span.start : window.span.end] for window in members
             ]
@@ -389,6 +398,10 @@ class Extractor(ModelHolder):
         """Return the indices of stops that are added to entities ending with the word before them."""
         return find_all_owned_stops(sentence) if self.config.extraction.trim_stops else set()
 
+    def find_windows(self, sentence: Sentence) -> list[Span]:
+        """Return the ranges of words in which a sentence or passage is read: one, unless it is too long."""
+        return self._windows(sentence.words, sentence.starts)
+
     def _windows(self, words: Sequence[str], starts: Sequence[int] = ()) -> list[Span]:
         """Return the whole sentence, or overlapping parts if it is longer than the settings or the encoder allow.
 
@@ -414,7 +427,13 @@ class Extractor(ModelHolder):
         With `encoder.context`, each sentence also has words of its neighbours as context. A model that reads passages
         (`text.unit`) gets all sentences as one.
         """
-        words, ranges = self.splitter.split(text)
+        return self.split_at(text, *self.splitter.split(text))
+
+    def split_at(self, text: str, words: tuple[Span, ...], ranges: tuple[Span, ...]) -> list[Sentence]:
+        """Return the sentences of a text, as `split` does, from words and sentences that somebody else has found.
+
+        `words` are spans of characters, `ranges` are the sentences as ranges of words.
+        """
         if self._unseen is not None:
             words, ranges = self._unseen.drop_invisible(text, words, ranges)
         if self.config.text.unit == "passage" and words:
@@ -431,40 +450,6 @@ class Extractor(ModelHolder):
             pairs = zip(sentences, contexts, strict=True)
             sentences = [replace(sentence, context=of_sentence) for sentence, of_sentence in pairs]
         return sentences
-
-
-def _check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
-    """Refuse given entities that do not belong to the sentences."""
-    if len(entities) != len(sentences):
-        raise ValueError(
-            f"got the entities of {len(entities)} sentences for {len(sentences)} sentences; give a list for each, "
-            f"an empty one where there are none"
-        )
-    for sentence, given in zip(sentences, entities, strict=True):
-        for entity in given:
-            check_fit(entity, len(sentence))
-
-
-def _inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
-    """The entities that lie in a window, counted from its start."""
-    inside = tuple(entity for entity in entities if window.contains(entity.span))
-    return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities
-
-
-def _check_count(name: str, what: str, number: int | None) -> None:
-    """Refuse an argument of `pipe` that is not an integer of at least 1; None stands for the default."""
-    try:
-        is_count = number is None or index(number) >= 1
-    except TypeError:  # a string or a float, for example
-        is_count = False
-    if not is_count:
-        raise ValueError(f"{name} is the number of {what}; expected at least 1, found {number!r}")
-
-
-def find_unseen(models: Sequence[Model | NativeModel]) -> UnseenCharacters | None:
-    """Return the characters that none of the models has seen; None if some model does not read characters."""
-    vocabularies = [model.characters.entries for model in models if model.characters is not None]
-    return UnseenCharacters(chain.from_iterable(vocabularies)) if len(vocabularies) == len(models) else None
 
 
 def _shorten(names: Sequence[str]) -> str:

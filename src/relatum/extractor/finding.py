@@ -1,7 +1,8 @@
-"""Models by name or folder: the ones that come with relatum, and the user's own."""
+"""Models by name or folder: the ones that come with relatum, the user's own, and the ones on the Hugging Face hub."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -15,26 +16,68 @@ def shipped_models() -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
 
 
-def find_model(name_or_path: str | Path) -> Path:
-    """Return the directory of a model, given its path or the name of a model that comes with relatum.
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """The folder of a model, and the commit of its files if they are from the hub."""
 
-    A name means the same wherever it is used: a folder of that name is "./news", or a `Path`.
+    folder: Path
+    revision: str | None = None
+
+
+def find_model(name_or_path: str | Path) -> Path:
+    """Return the directory of a model, given its path or a name; see `locate_model`."""
+    return locate_model(name_or_path).folder
+
+
+def locate_model(
+    name_or_path: str | Path,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    local_files_only: bool = False,
+) -> FoundModel:
+    """Find a model that comes with relatum, by its name; a folder, by its path; or a model on the hub, by its name.
+
+    They are tried in this order. A name means the same wherever it is used: a folder of that name is "./news", or a
+    `Path`. Only a string of the form owner/model is looked for on the hub.
     """
     if not isinstance(name_or_path, str | Path):
         raise not_a_name(name_or_path)
     path = Path(name_or_path)
     names = shipped_models()
     if isinstance(name_or_path, str) and name_or_path in names:
-        return Path(str(files("relatum") / "pretrained" / "models" / name_or_path))
-    if path.is_dir() and name_or_path != "":
-        return path
-    known = ", ".join(names) or "none"
-    near = get_close_matches(str(name_or_path).lower(), names, 1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise RelatumError(
-        f"{name_or_path or repr('')}: no such model{hint}; name a directory that relatum train has made, or one that "
-        f"comes with relatum: {known}"
-    )
+        path = Path(str(files("relatum") / "pretrained" / "models" / name_or_path))
+    elif not path.is_dir() or name_or_path == "":
+        return _find_on_hub(name_or_path, names, revision, token, local_files_only)
+    if revision is not None:
+        raise RelatumError(f"{name_or_path}: the revision {revision!r} is for models on the hub; {path} is a folder")
+    return FoundModel(path)
+
+
+def _find_on_hub(
+    name: str | Path, names: list[str], revision: str | None, token: str | bool | None, local_files_only: bool
+) -> FoundModel:
+    from relatum.extractor.hub import download_model, is_hub_name
+
+    if not is_hub_name(name):
+        known = ", ".join(names) or "none"
+        near = get_close_matches(str(name).lower(), names, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise RelatumError(
+            f"{name or repr('')}: no such model{hint}; name a directory that relatum train has made, a model on the "
+            f"hub (owner/model), or one that comes with relatum: {known}"
+        )
+    try:
+        model = download_model(str(name), revision, token, local_files_only)
+    except RelatumError as error:
+        raise RelatumError(f"{str(error).rstrip('.')}; there is no folder {Path(name).absolute()} either") from error
+    return FoundModel(model.folder, model.revision)
+
+
+def model_version(name_or_path: str | Path, folder: Path) -> str:
+    """Return the name of a model with the beginning of a hash of its files, such as `news-1a2b3c4d`."""
+    from relatum.models.manifest import Manifest
+
+    return f"{Path(name_or_path).resolve().name}-{Manifest.read(folder).digest[:8]}"
 
 
 def not_a_name(found: object) -> TypeError:

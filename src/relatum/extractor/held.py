@@ -123,15 +123,8 @@ class ModelHolder:
     def save(self, path: str | Path) -> None:
         """Write the model to a new or empty directory."""
         model = self.model
-        import torch
-
         from relatum.models.checkpoint import save_model
 
-        if any(weight.dtype == torch.bfloat16 for weight in model.network.parameters()):
-            raise RelatumError(
-                f"{path}: the weights have been rounded to bfloat16 for reading, and are not saved so; load the model "
-                "with precision='fp32' to save it"
-            )
         save_model(model, Path(path), self.card)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relatum.config import DecodingConfig
+from relatum.data.documents import map_spans
 from relatum.decoding.probabilities import Logits, Probabilities
 from relatum.decoding.sentences import DecodingOptions, decode_sentences
 from relatum.decoding.spans import SpanChoices
@@ -22,7 +23,8 @@ from relatum.models.model import Model
 from relatum.runtime.base import Runtime
 from relatum.runtime.native.model import NativeModel
 from relatum.runtime.native.reader import NativeReader
-from relatum.types import Annotation, Entity, Span
+from relatum.tagging.sequence import check_fit
+from relatum.types import Annotation, Entity, Sentence, Span
 
 if TYPE_CHECKING:
     import torch
@@ -150,7 +152,7 @@ def _span_choices(settings: DecodingConfig) -> SpanChoices:
         settings.overlap,
         settings.relations_of_pair == "several",
         settings.constraints,
-        settings.entity_threshold,
+        settings.entity_threshold or 0.5,
         settings.relation_threshold or 0.5,
     )
 
@@ -168,3 +170,21 @@ def decode(
         DecodingOptions(settings.opposite, settings.entities, settings.constraints, _span_choices(settings)),
         job.given,
     )
+
+
+def check_given(sentences: Sequence[Sentence], entities: Sequence[Sequence[Entity]]) -> None:
+    """Refuse given entities that do not belong to the sentences."""
+    if len(entities) != len(sentences):
+        raise ValueError(
+            f"got the entities of {len(entities)} sentences for {len(sentences)} sentences; give a list for each, "
+            f"an empty one where there are none"
+        )
+    for sentence, given in zip(sentences, entities, strict=True):
+        for entity in given:
+            check_fit(entity, len(sentence))
+
+
+def entities_inside(entities: Sequence[Entity], window: Span) -> tuple[Entity, ...]:
+    """Return the entities that lie in a window, counted from its start."""
+    inside = tuple(entity for entity in entities if window.contains(entity.span))
+    return map_spans(Annotation(inside), lambda span: span.shift(-window.start)).entities

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Literal
 
 from relatum.data.documents import map_spans
@@ -42,6 +43,27 @@ class _Text:
     sentences: Sequence[Sentence] = ()
     answered: bool = False
     answer: Extraction | None = None
+
+
+def check_pipe(texts: object, chunk: int | None, batch_size: int | None, on_error: object) -> None:
+    """Refuse arguments of `pipe` that cannot be used."""
+    if isinstance(texts, str | bytes) or not (hasattr(texts, "__iter__") or hasattr(texts, "__getitem__")):
+        cure = "; put it in []" if isinstance(texts, str) else ""
+        raise TypeError(f"expected a list of texts, or another iterable, found {type(texts).__name__}{cure}")
+    _check_count("chunk", "sentences to gather", chunk)
+    _check_count("batch_size", "sentences in a batch", batch_size)
+    if on_error not in ("raise", "skip") and not callable(on_error):
+        raise ValueError(f"on_error is {on_error!r}; expected 'raise', 'skip' or a function of a text and its error")
+
+
+def _check_count(name: str, what: str, number: int | None) -> None:
+    """Refuse an argument of `pipe` that is not an integer of at least 1; None stands for the default."""
+    try:
+        is_count = number is None or index(number) >= 1
+    except TypeError:  # a string or a float, for example
+        is_count = False
+    if not is_count:
+        raise ValueError(f"{name} is the number of {what}; expected at least 1, found {number!r}")
 
 
 def answer_texts(

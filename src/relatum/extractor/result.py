@@ -7,11 +7,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from relatum.errors import RelatumError
+from relatum.errors import MissingExtraError, RelatumError
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
+if TYPE_CHECKING:
+    import pandas
+
+    from relatum.graph import KnowledgeGraph
+
+RECORD_COLUMNS = (
+    *("document", "head", "head_label", "head_start", "head_end"),
+    *("relation", "tail", "tail_label", "tail_start", "tail_end", "score"),
+    *("evidence", "evidence_start", "evidence_end"),
+)
+"""The keys of `Extraction.to_records`, in their order."""
 _SHOWN = 40
 """The number of characters of a text that the repr shows."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -88,10 +99,15 @@ class Extraction:
 
     def evidence(self, relation: Relation) -> Span | None:
         """Return the characters from the first to the last sentence of a relation's entities; None if not known."""
-        start = min(relation.head.span.start, relation.tail.span.start)
-        end = max(relation.head.span.end, relation.tail.span.end)
-        inside = [sentence for sentence in self.sentences if sentence.end > start and sentence.start < end]
-        return Span(inside[0].start, inside[-1].end) if inside else None
+        from relatum.data.documents import find_evidence
+
+        return find_evidence(self.sentences, relation)
+
+    def to_graph(self) -> KnowledgeGraph:
+        """Return the knowledge graph of this text; `KnowledgeGraph.of` merges several texts."""
+        from relatum.graph import KnowledgeGraph
+
+        return KnowledgeGraph.of([self])
 
     def above(self, threshold: float) -> Extraction:
         """Return what has at least that score, or no score, numbered anew. A relation is dropped with its entities."""
@@ -130,6 +146,35 @@ class Extraction:
                 for relation in self.relations
             ],
         }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one flat dict for each relation, with its ends and its evidence; `RECORD_COLUMNS` are its keys.
+
+        Names are on one line; offsets count characters of the text. Evidence is None if the sentences are not known.
+        """
+        return list(map(self._record, self.relations))
+
+    def _record(self, relation: Relation) -> dict[str, Any]:
+        head, tail = relation.head, relation.tail
+        evidence = self.evidence(relation)
+        start, end = evidence or (None, None)
+        values = (
+            self.document.id,
+            *(mention(head, self.text), head.label, *head.span),
+            relation.label,
+            *(mention(tail, self.text), tail.label, *tail.span),
+            _rounded(relation.score),
+            *(evidence.of(self.text) if evidence else None, start, end),
+        )
+        return dict(zip(RECORD_COLUMNS, values, strict=True))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a DataFrame with a row for each relation; its columns are the keys of `to_records`."""
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError("a DataFrame", "pandas") from None
+        return pandas.DataFrame(self.to_records(), columns=list(RECORD_COLUMNS))
 
     def to_json(self, indent: int | None = None) -> str:
         """Return the extraction as JSON that every encoding of Unicode can hold, and that reads back as the same text.

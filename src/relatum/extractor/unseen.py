@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from unicodedata import category, name, normalize
 
+from relatum.models.model import Model
+from relatum.runtime.native.model import NativeModel
 from relatum.types import Span
 
 _log = logging.getLogger(__name__)
@@ -135,3 +138,9 @@ def _script(letter: str) -> str:
 
 def _title(script: str) -> str:
     return "Chinese" if script == "CJK" else script.title()
+
+
+def find_unseen(models: Sequence[Model | NativeModel]) -> UnseenCharacters | None:
+    """Return the characters that none of the models has seen; None if some model does not read characters."""
+    vocabularies = [model.characters.entries for model in models if model.characters is not None]
+    return UnseenCharacters(chain.from_iterable(vocabularies)) if len(vocabularies) == len(models) else None

@@ -48,6 +48,11 @@ def save_model(model: Model, path: Path, card: str = "", before: Path | None = N
     `before` is the directory of a model with the same encoder, such as an earlier one of the same run: the files of an
     encoder inside are then those of that model, linked, so that a large encoder is not copied again and again.
     """
+    if any(weight.dtype == torch.bfloat16 for weight in model.network.parameters()):
+        raise RelatumError(
+            f"{path}: the weights have been rounded to bfloat16 for reading, and are not saved so; load the model with "
+            "precision='fp32' to save it"
+        )
     _check_functions(model.config)
     known: dict[str, str] = {}
     with new_folder(path) as folder:

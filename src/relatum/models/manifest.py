@@ -7,6 +7,7 @@ that a model's files could say is ever executed, whoever wrote them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
@@ -66,12 +67,21 @@ class Manifest:
     def __contains__(self, name: str) -> bool:
         return name in self.files
 
+    @property
+    def digest(self) -> str:
+        """The sha256 of all files but the card, by which two models can be told apart."""
+        files = sorted(item for item in self.files.items() if item[0] != CARD)
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
     def check(self) -> None:
         """Refuse a directory whose files differ from the manifest; for a card that was changed, only warn."""
         root = self.folder.resolve()
+        blobs = (
+            root.parent.parent / "blobs"
+        )  # the cache of the hub has its files there, and links in the model's folder
         for name, sha256 in self.files.items():
             path = root / name
-            if path.resolve() != path:
+            if path.resolve() != path and path.resolve().parent != blobs:
                 raise RelatumError(f"{self.folder / name}: found a link, expected the file itself; {CURE}")
             try:
                 actual = file_hash(path)

@@ -54,13 +54,15 @@ class ShardReader:
         self._plan = plan
         settings = plan.settings
         models = settings.models
+        rules = dict(settings.splitting)
         self._extractor = Extractor.from_pretrained(
             models if len(models) > 1 else models[0],
             plan.device,
             settings.precision,  # type: ignore[arg-type]
             settings.batch_size,
             settings.max_cells,
-            **dict(settings.splitting),
+            words=rules.get("words"),
+            sentences=rules.get("sentences"),
         )
         self._storage = Storage(plan.out)
 

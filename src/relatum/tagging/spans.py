@@ -12,22 +12,25 @@ of entities may have several relations.
   University" and "York" have cells in common, but not their corners.
 
 A relation between entities that share no words with others is read from the mean of its cells alone, as in the paper.
-Otherwise the two corners must be there too, with the tag of the relation.
+Otherwise the two corners must be there too, with the tag of the relation. Entities of exactly the same words have the
+same cells; a relation is then of those whose types it may connect by the schema, if there are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
-from relatum.schema import Schema
+from relatum.schema import RelationType, Schema
 from relatum.tagging.sequence import DISCONTINUOUS, LostEntity, check_fit
 from relatum.tagging.table import ITSELF, MISSING, Cell, LostRelation, canonical
 from relatum.types import Annotation, Entity, Relation, Span
 
+Overlap = Literal["none", "nested", "any"]
 CORNERS = ("first", "last")
+MISPLACED = "its types are not in the schema, but others on the same words are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,9 @@ class SpanTags:
     def encode(self, annotation: Annotation, n_words: int) -> SpanLabels:
         """Write each entity and relation into its cells.
 
-        Discontinuous entities are lost, and relations with an entity that is lost or missing, or of an entity with
-        itself. An entity that does not fit into the sentence, or a type that the schema does not have, is an error.
+        Discontinuous entities are lost, and relations with an entity that is lost or missing, of an entity with itself,
+        or that the schema only allows between other entities of the same words. An entity that does not fit into the
+        sentence, or a type that the schema does not have, is an error.
         """
         lost_entities = []
         lost_relations = []
@@ -111,6 +115,7 @@ class SpanTags:
                 continue
             written.add(entity)
             _add(tags, pairs)
+        same = find_same_words(written)
         for relation in annotation.relations:
             one = canonical(relation, self.schema)
             pairs = [*self.relation_tags(one), *self.corner_tags(one)]
@@ -118,11 +123,22 @@ class SpanTags:
                 lost_relations.append(LostRelation(relation, MISSING))
             elif one.head == one.tail:
                 lost_relations.append(LostRelation(relation, ITSELF))
+            elif self.is_misplaced(relation, same):
+                lost_relations.append(LostRelation(relation, MISPLACED))
             else:
                 _add(tags, pairs)
         gained = self._find_gained(tags, written, annotation)
         cells = {cell: tuple(sorted(numbers)) for cell, numbers in tags.items()}
         return SpanLabels(cells, tuple(lost_entities), tuple(lost_relations), gained)
+
+    def is_misplaced(self, relation: Relation, same: Mapping[Entity, Sequence[Entity]]) -> bool:
+        """True if the schema does not allow a relation, but allows it between other entities of the same words.
+
+        `same` is what `find_same_words` returns.
+        """
+        head, tail = relation.head, relation.tail
+        kind = self.schema.relation_type(relation.label)
+        return bool(same) and is_other_allowed(kind, (head.label, tail.label), list_types(head, tail, same))
 
     def _find_gained(
         self, tags: Mapping[Cell, set[int]], written: set[Entity], annotation: Annotation
@@ -133,6 +149,7 @@ class SpanTags:
             return ()
         given = {canonical(relation, self.schema) for relation in annotation.relations}
         entities = [entity for entity in dict.fromkeys(annotation.entities) if entity in written]
+        same = find_same_words(written)
         gained = []
         for head, tail in product(entities, repeat=2):
             if head == tail or not {head, tail} & sharing:
@@ -140,7 +157,8 @@ class SpanTags:
             for name in self.schema.relation_names:
                 relation = Relation(head, tail, name)
                 if relation not in given and canonical(relation, self.schema) == relation:
-                    gained += [relation] if self._is_expressed(relation, tags) else []
+                    is_gained = self._is_expressed(relation, tags) and not self.is_misplaced(relation, same)
+                    gained += [relation] if is_gained else []
         return tuple(gained)
 
     def _is_expressed(self, relation: Relation, tags: Mapping[Cell, set[int]]) -> bool:
@@ -148,8 +166,9 @@ class SpanTags:
         if not all(tag in tags.get(cell, ()) for cell, tag in self.corner_tags(relation)):
             return False
         corners = find_corners(relation.head, relation.tail)
-        found = {cell: tag in tags.get(cell, ()) for cell, tag in self.relation_tags(relation)}
-        return all(found[cell] for cell in corners) and 2 * sum(found.values()) > len(found)
+        found = [(cell, tag in tags.get(cell, ())) for cell, tag in self.relation_tags(relation)]
+        at_corners = all(is_there for cell, is_there in found if cell in corners)
+        return at_corners and 2 * sum(is_there for _, is_there in found) > len(found)
 
 
 def words_of(entity: Entity) -> tuple[int, ...]:
@@ -176,12 +195,52 @@ def find_sharing(entities: Iterable[Entity]) -> set[Entity]:
     return sharing
 
 
+def find_same_words(entities: Iterable[Entity]) -> dict[Entity, tuple[Entity, ...]]:
+    """Return the entities of the same words for each entity that shares all its words with another, itself included."""
+    groups: dict[tuple[int, ...], list[Entity]] = {}
+    for entity in dict.fromkeys(entities):
+        groups.setdefault(words_of(entity), []).append(entity)
+    return {entity: tuple(group) for group in groups.values() if len(group) > 1 for entity in group}
+
+
+def list_types(head: Entity, tail: Entity, same: Mapping[Entity, Sequence[Entity]]) -> tuple[tuple[str, str], ...]:
+    """Return the types of head and tail of all pairs of the same words as these two; empty if these are the only pair.
+
+    `same` is what `find_same_words` returns.
+    """
+    heads, tails = same.get(head, (head,)), same.get(tail, (tail,))
+    if len(heads) == len(tails) == 1:
+        return ()
+    return tuple((one.label, other.label) for one, other in product(heads, tails) if one != other)
+
+
+def is_other_allowed(kind: RelationType, labels: tuple[str, str], others: Iterable[tuple[str, str]]) -> bool:
+    """True if a relation type may not connect entities of two types, but may connect some of the other types."""
+    return not kind.allows(*labels) and any(kind.allows(*other) for other in others)
+
+
 def _add(tags: dict[Cell, set[int]], pairs: Iterable[tuple[Cell, int]]) -> None:
     for cell, tag in pairs:
         tags.setdefault(cell, set()).add(tag)
 
 
-def find_overlap(spans: Iterable[Span]) -> Literal["none", "nested", "any"]:
+def keep_compatible(entities: Sequence[Entity], overlap: Overlap) -> list[Entity]:
+    """Return the entities that may stand together; of those that may not, the first is kept."""
+    if overlap == "any" or len(entities) < 2:
+        return list(entities)
+    kept: list[Entity] = []
+    for entity in entities:
+        if not any(_conflict(entity.span, other.span, overlap) for other in kept):
+            kept.append(entity)
+    return kept
+
+
+def _conflict(one: Span, other: Span, overlap: Overlap) -> bool:
+    nested = overlap == "nested" and (one.contains(other) or other.contains(one))
+    return one.overlaps(other) and not nested
+
+
+def find_overlap(spans: Iterable[Span]) -> Overlap:
     """Return how spans share words: not at all, only as one inside another or as the same span twice, or otherwise."""
     found: Literal["none", "nested"] = "none"
     around: list[Span] = []

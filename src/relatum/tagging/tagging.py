@@ -33,6 +33,16 @@ class TaggedSentence:
 
 
 @dataclass(frozen=True, slots=True)
+class Expressible:
+    """The part of an annotation that tags express, and the rest."""
+
+    annotation: Annotation
+    lost_entities: tuple[LostEntity, ...]
+    lost_relations: tuple[LostRelation, ...]
+    gained_relations: tuple[Relation, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tagging:
     """The tags of words and the tags of cells.
 
@@ -81,9 +91,15 @@ class Tagging:
 
     def find_expressible(self, annotation: Annotation, n_words: int) -> Annotation:
         """Return the entities and relations of an annotation that the tags express; unknown types are left out."""
-        known = self.schema.restrict(annotation)
-        lost_entities = {lost.entity for lost in self.encode(Annotation(known.entities), n_words).lost_entities}
-        entities = tuple(entity for entity in known.entities if entity not in lost_entities)
-        tagged = self.encode(Annotation(entities, known.relations), n_words)
-        lost_relations = {lost.relation for lost in tagged.lost_relations}
-        return Annotation(entities, tuple(relation for relation in known.relations if relation not in lost_relations))
+        return self.express(self.schema.restrict(annotation), n_words).annotation
+
+    def express(self, annotation: Annotation, n_words: int) -> Expressible:
+        """Divide an annotation into the entities and relations that the tags express, and all others."""
+        lost_entities = self.encode(Annotation(annotation.entities), n_words).lost_entities
+        lost = {one.entity for one in lost_entities}
+        entities = tuple(entity for entity in annotation.entities if entity not in lost)
+        tagged = self.encode(Annotation(entities, annotation.relations), n_words)
+        lost_relations = {one.relation for one in tagged.lost_relations}
+        relations = tuple(relation for relation in annotation.relations if relation not in lost_relations)
+        found = Annotation(entities, relations)
+        return Expressible(found, lost_entities, tagged.lost_relations, tagged.gained_relations)

@@ -15,7 +15,7 @@ from relatum.data.corpus import Corpus, open_corpus
 from relatum.data.passages import count_sentences
 from relatum.data.problems import Cure, Problems
 from relatum.errors import RelatumError
-from relatum.evaluation.ceiling import describe_ceiling, is_limited, measure_ceiling
+from relatum.evaluation.ceiling import Limits, describe_ceiling, is_limited, measure_ceiling
 from relatum.schema import RelationType, Schema, infer_schema
 from relatum.tagging.shape import measure_shape
 from relatum.tagging.tagging import Tagging
@@ -322,6 +322,8 @@ def _read_parts(
         problems.raise_if_any(_CURE)  # before anything is said about what is left
     if not read["train"]:
         problems.raise_if_any(_none_left("train"))
+        reasons = "".join(f"; {line}" for line in problems.remark_lines())
+        raise RelatumError(f"{corpus.path}: there is no annotated document to train on{reasons}; annotate some")
     by_seed = names["dev"] not in found or alone
     if by_seed:
         _hold_out(read, corpus.path, config.training, alone, remarks)
@@ -471,9 +473,11 @@ def _try_tags(parts: Mapping[str, Sequence[Example]], schema: Schema, config: Co
                 )
             for relation in tagged.lost_relations:
                 problems.remark(f"relations in {name} that the tags cannot say: {relation.reason}", where)
-    ceilings = {name: measure_ceiling(parts[name], tagging) for name in ("dev", "test")}
+    limits = Limits.of(config)
+    ceilings = {name: measure_ceiling(parts[name], tagging, limits=limits) for name in ("dev", "test")}
     return [
-        f"{name}: gold that the tagging cannot express counts as missed; the best it allows is {describe_ceiling(one)}"
+        f"{name}: gold that the model cannot find counts as missed; the best it allows is {describe_ceiling(one)} "
+        f"({', '.join(map(str, one.losses))})"
         for name, one in ceilings.items()
         if is_limited(one)
     ]

@@ -16,7 +16,7 @@ from relatum.data.fitting import Crossing, Overlaps
 from relatum.data.formats import get_format
 from relatum.data.splitting import Rule
 from relatum.errors import RelatumError
-from relatum.evaluation.ceiling import measure_ceiling
+from relatum.evaluation.ceiling import Limits, measure_ceiling
 from relatum.evaluation.metrics import usable_macro
 from relatum.evaluation.report import SystemReport, check_resampling, make_report
 from relatum.extractor.ensemble import Ensemble
@@ -91,10 +91,11 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     With `ensemble`, the (first) folder is one that `relatum train --runs` has made, and all its models are read with.
     The data is a folder, of which `part` is scored, or a file; its format is guessed if none is named.
 
-    Scores are against all gold annotations: those that the model cannot express count as missed, and `ceiling` has the
-    best scores that its tagging allows. `overlaps` ("fail", "drop", "keep-longest", "keep") is for nested, overlapping
-    and discontinuous gold entities, `crossing` ("fail", "drop", "join") for gold relations between sentences; both are
-    as in training if not given. With `gold_entities` the model is given the gold entities and finds relations only.
+    Scores are against all gold annotations: those that the model cannot find count as missed, and `ceiling` has the
+    best scores that the model allows, with the reasons. `overlaps` ("fail", "drop", "keep-longest", "keep") is for
+    nested, overlapping and discontinuous gold entities, `crossing` ("fail", "drop", "join") for gold relations between
+    sentences; both are as in training if not given. With `gold_entities` the model is given the gold entities and finds
+    relations only.
     With `bootstrap`, a number of resamples drawn by `seed`, scores get 95% intervals.
 
     `monitor` hears messages: a function such as `print`, or a `relatum.monitor.Monitor`. `on_progress` is called with
@@ -105,8 +106,7 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     remarks = Remarks(monitor)
     extractor = _load(model, ensemble, remarks, loading)
     config, schema = extractor.config, extractor.schema
-    policy = change_section(config.data, overlaps=overlaps, crossing=crossing)
-    examples = load_examples(data, part, config.model_copy(update={"data": policy}), format, remarks)
+    examples = load_examples(data, part, config, format, remarks, overlaps, crossing)
     gold = [example.full_gold for example in examples]
     macro_over = usable_macro(config.evaluation.macro_over, schema, gold)
     if unknown := schema.unknown_types(gold):
@@ -116,7 +116,8 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     given = gold_entities or config.evaluation.entities == "gold"
     predictions = predict_examples(extractor, examples, given, on_progress)
     pairs = [(own, prediction.found) for own, prediction in zip(gold, predictions, strict=True)]
-    ceiling = measure_ceiling(examples, extractor.tagging, macro_over)
+    limits = Limits.of(config, extractor.find_windows, given)
+    ceiling = measure_ceiling(examples, extractor.tagging, macro_over, limits)
     report = make_report([pairs], schema, macro_over, bootstrap, seed, confidence=True, given=given, ceiling=ceiling)
     (scored,) = report.systems
     return ModelEvaluation(
@@ -132,9 +133,21 @@ def evaluate_model(  # noqa: PLR0913 -- an argument for each option of the comma
     )
 
 
-def load_examples(data: str | Path, part: str, config: Config, format: str | None, monitor: Monitor) -> list[Example]:
-    """Load the sentences of a part as training reads them; the monitor hears remarks on them."""
-    examples, remarks = load_part(Path(data), part, config, format)
+def load_examples(
+    data: str | Path,
+    part: str,
+    config: Config,
+    format: str | None,
+    monitor: Monitor,
+    overlaps: Overlaps | None = None,
+    crossing: Crossing | None = None,
+) -> list[Example]:
+    """Load the sentences of a part as training reads them; the monitor hears remarks on them.
+
+    `overlaps` and `crossing` replace the settings of training if they are given.
+    """
+    policy = change_section(config.data, overlaps=overlaps, crossing=crossing)
+    examples, remarks = load_part(Path(data), part, config.model_copy(update={"data": policy}), format)
     for remark in remarks:
         monitor.say(remark)
     return examples

@@ -78,8 +78,9 @@ class Progress:
 def selection_score(scores: Scores, config: TrainingConfig) -> float:
     """Return the score that the best model is chosen by: the mean of the entity and the relation F1."""
     relations = scores.relations if config.selection_relations == "boundaries" else scores.relations_strict
+    return (selected_f1(scores.entities, config) + selected_f1(relations, config)) / 2
 
-    def f1(task: TaskScores) -> float:
-        return (task.micro if config.selection == "micro" else task.macro).f1
 
-    return (f1(scores.entities) + f1(relations)) / 2
+def selected_f1(task: TaskScores, config: TrainingConfig) -> float:
+    """Return the average F1 of a task that the settings choose."""
+    return (task.micro if config.selection == "micro" else task.macro).f1

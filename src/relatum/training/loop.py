@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relatum.config import Config
 from relatum.errors import NO_SPACE, NoSpaceError, RelatumError, explain_os_error
-from relatum.evaluation.ceiling import measure_ceiling
+from relatum.evaluation.ceiling import Ceiling, Limits, measure_ceiling
 from relatum.evaluation.confidence import Calibrated, calibrate, measure_confidence
 from relatum.evaluation.metrics import Scores, evaluate, usable_macro
 from relatum.extractor.device import is_out_of_memory
@@ -31,7 +31,7 @@ from relatum.training.corpus import TrainingData
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord, resume_command
 from relatum.training.graphed_step import GraphedStep
-from relatum.training.history import Progress, selection_score
+from relatum.training.history import Progress, selected_f1, selection_score
 from relatum.training.micro_batches import MicroBatchStep
 from relatum.training.monitor import Log, Monitors
 from relatum.training.optimisation import Optimiser, learning_rate
@@ -47,7 +47,7 @@ from relatum.training.sampler import Sampler
 from relatum.training.setup import learned_parts, make_model, set_up_device, with_absolute_paths
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
-from relatum.training.thresholds import THRESHOLDS, fit_threshold, needs_threshold, with_threshold
+from relatum.training.thresholds import fit_thresholds
 from relatum.types import Example, Prediction
 
 _UNREAD = 50
@@ -343,13 +343,14 @@ class _Run:
         place = folder.model if folder.model.exists() else folder.best(best.step)
         loaded = load_model(place, self._device, self._config.text.functions())
         whole = replace(_with_encoder_of(self._model, loaded), calibration=None)
-        if needs_threshold(whole) and data.dev:
-            whole = self._fit_threshold(whole)
+        if data.dev:
+            whole = self._fit_thresholds(whole)
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
         found = {part: predict(whole, examples) for part, examples in parts.items()}
         scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
+        limits = Limits.of(whole.config, Extractor(whole).find_windows)
         ceilings = {
-            part: measure_ceiling(examples, whole.tagging, self._config.evaluation.macro_over)
+            part: measure_ceiling(examples, whole.tagging, self._config.evaluation.macro_over, limits)
             for part, examples in parts.items()
         }
         confidence = self._calibrate(parts, found)
@@ -368,15 +369,21 @@ class _Run:
         self._processes.wait()
         return Run(folder.path, result)
 
-    def _fit_threshold(self, model: Model) -> Model:
-        """Return the model with the threshold of relations that is best on dev."""
-        dev = self._data.dev
-        found = predict(with_threshold(model, THRESHOLDS[0]), dev)
-        threshold = fit_threshold(found, lambda kept: selection_score(score(model, dev, kept), self._config.training))
-        self._monitor.say(
-            f"relations are found above a score of {threshold}, the best on dev (decoding.relation_threshold)"
+    def _fit_thresholds(self, model: Model) -> Model:
+        """Return the model with the thresholds of entities and relations that are best on dev, if it has any."""
+        dev, training = self._data.dev, self._config.training
+        fitted = fit_thresholds(
+            model,
+            lambda one: predict(one, dev),
+            lambda kept: selected_f1(score(model, dev, kept).entities, training),
+            lambda kept: selection_score(score(model, dev, kept), training),
         )
-        return with_threshold(model, threshold)
+        before, after = model.config.decoding, fitted.config.decoding
+        for key, what in (("entity_threshold", "entities"), ("relation_threshold", "relations")):
+            if getattr(before, key) != getattr(after, key):
+                found_above = f"{what} are found above a score of {getattr(after, key)}"
+                self._monitor.say(f"{found_above}, the best on dev (decoding.{key})")
+        return fitted
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
         """Calibrate scores on dev, if there is one; write the predictions, with scores as the model will have them."""
@@ -403,7 +410,7 @@ class _Run:
         step: int,
         scores: dict[str, Scores],
         confidence: Calibrated | None = None,
-        ceilings: dict[str, Scores] | None = None,
+        ceilings: dict[str, Ceiling] | None = None,
     ) -> str:
         record = self._record
         return make_card(self._data, record.data, self._config, record.command, step, scores, confidence, ceilings)

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from relatum.config import Config, load_record
 from relatum.errors import ConfigError, RelatumError
-from relatum.evaluation.ceiling import ceiling_record
+from relatum.evaluation.ceiling import Ceiling, ceiling_record
 from relatum.evaluation.confidence import Calibrated
 from relatum.files import read_json
 from relatum.monitor import Evaluation
@@ -92,8 +92,8 @@ class RunResult:
     """The messages that the user was told, each once."""
     config: Config
     history: tuple[Evaluation, ...]
-    ceilings: Mapping[str, Scores] | None = None
-    """The best scores that the tagging allows, by part; None in results of earlier versions."""
+    ceilings: Mapping[str, Ceiling] | None = None
+    """The best scores that the model allows, by part; None in results of earlier versions."""
     confidence: Calibrated = field(default_factory=lambda: Calibrated(None, {}, {}))
     """The calibration of the model's confidence; empty in results of earlier versions."""
 
@@ -157,7 +157,7 @@ class RunResult:
             ) from None
 
 
-def ceiling_records(ceilings: Mapping[str, Scores] | None) -> dict[str, Any] | None:
+def ceiling_records(ceilings: Mapping[str, Ceiling] | None) -> dict[str, Any] | None:
     """Return ceilings as JSON, by part."""
     return None if ceilings is None else {part: ceiling_record(one) for part, one in ceilings.items()}
 

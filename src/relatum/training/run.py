@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relatum.evaluation.ceiling import Ceiling
 from relatum.extractor.extractor import Extractor
 from relatum.scores import Scores
 from relatum.training.folder import RunFolder
@@ -42,8 +43,8 @@ class Run:
         return self.result.test
 
     @property
-    def ceilings(self) -> Mapping[str, Scores]:
-        """The best scores that the tagging allows, by part: dev and test."""
+    def ceilings(self) -> Mapping[str, Ceiling]:
+        """The best scores that the model allows, by part: dev and test."""
         return self.result.ceilings or {}
 
     def load(self, **options: Any) -> Extractor:

@@ -1,4 +1,8 @@
-"""The score above which a span model finds relations, fitted on dev."""
+"""The scores above which a span model finds entities and relations, fitted on dev.
+
+There is one threshold for all entity types and one for all relation types. Thresholds of each type did not help
+(docs/accuracy.md).
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,53 @@ USUAL = 0.5
 THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, USUAL, 0.55, 0.6, 0.65, 0.7)
 """The thresholds that are tried."""
 
-
-def needs_threshold(model: Model) -> bool:
-    """True if the threshold of relations is left to training."""
-    return model.tagging.has_tag_sets and model.config.decoding.relation_threshold is None
+Predict = Callable[[Model], list[Prediction]]
+Score = Callable[[list[Prediction]], float]
 
 
-def with_threshold(model: Model, threshold: float) -> Model:
-    """Return the model with another threshold of relations."""
-    decoding = change_section(model.config.decoding, relation_threshold=threshold)
+def fit_thresholds(model: Model, predict: Predict, score_entities: Score, score_relations: Score) -> Model:
+    """Return the model with the thresholds that are best on dev; those that are set stay as they are.
+
+    `predict` reads dev with a model. The threshold of entities comes first, since relations are found between entities.
+    """
+    if not model.tagging.has_tag_sets:
+        return model
+    decoding = model.config.decoding
+    if decoding.entity_threshold is None and model.config.evaluation.entities == "predicted":
+        found = predict(with_thresholds(model, entity_threshold=THRESHOLDS[0]))
+        model = with_thresholds(model, entity_threshold=_find_best(found, _keep_entities, score_entities))
+    if decoding.relation_threshold is None:
+        found = predict(with_thresholds(model, relation_threshold=THRESHOLDS[0]))
+        model = with_thresholds(model, relation_threshold=_find_best(found, _keep_relations, score_relations))
+    return model
+
+
+def with_thresholds(
+    model: Model, entity_threshold: float | None = None, relation_threshold: float | None = None
+) -> Model:
+    """Return the model with other thresholds; None leaves a threshold as it is."""
+    decoding = change_section(
+        model.config.decoding, entity_threshold=entity_threshold, relation_threshold=relation_threshold
+    )
     return replace(model, config=model.config.model_copy(update={"decoding": decoding}))
 
 
-def fit_threshold(found: Sequence[Prediction], score: Callable[[list[Prediction]], float]) -> float:
+def _find_best(found: Sequence[Prediction], keep: Callable[[Annotation, float], Annotation], score: Score) -> float:
     """Return the threshold with the highest score, of equal ones the nearest to 0.5.
 
-    `found` has all relations above the lowest threshold.
+    `found` has everything above the lowest threshold.
     """
-    scores = {threshold: score([_keep(one, threshold) for one in found]) for threshold in THRESHOLDS}
+    scores = {
+        threshold: score([replace(one, found=keep(one.found, threshold)) for one in found]) for threshold in THRESHOLDS
+    }
     return max(scores, key=lambda threshold: (scores[threshold], -abs(threshold - USUAL)))
 
 
-def _keep(prediction: Prediction, threshold: float) -> Prediction:
-    """Return the prediction without relations that do not exceed the threshold."""
-    found = prediction.found
-    relations = tuple(one for one in found.relations if (one.score or 0) > threshold)
-    return replace(prediction, found=Annotation(found.entities, relations))
+def _keep_entities(found: Annotation, threshold: float) -> Annotation:
+    """Return the entities that exceed a threshold, without relations."""
+    return Annotation(tuple(one for one in found.entities if (one.score or 0) > threshold))
+
+
+def _keep_relations(found: Annotation, threshold: float) -> Annotation:
+    """Return all entities, and the relations that exceed a threshold."""
+    return Annotation(found.entities, tuple(one for one in found.relations if (one.score or 0) > threshold))

@@ -18,6 +18,7 @@ from relatum._version import __version__
 from relatum.look.rendering import STYLES
 from relatum.web.body import answer_in_time, read_message
 from relatum.web.guard import Gate, Guard, State, refusal_response
+from relatum.web.label_studio import LabelStudioBackend, PredictRequest, SetupRequest, WebhookRequest
 from relatum.web.limits import STATUS, Limits, Refusal
 from relatum.web.messages import (
     ErrorResponse,
@@ -50,12 +51,13 @@ def make_app(
     origins: Sequence[str] = (),
     static: Path = STATIC,
     hosts: frozenset[str] | None = None,
+    label_studio: LabelStudioBackend | None = None,
 ) -> FastAPI:
     """Make an application that serves these models; the first model answers requests that name none.
 
     Requests by other host names than `hosts` are refused; None allows any, and `relatum.web.hosts.hosts_of` returns the
     names for the address that the server listens at. The application's `state.guard` has the state of the server, and
-    can be set to accept no more requests.
+    can be set to accept no more requests. With `label_studio`, it also answers Label Studio's requests for predictions.
     """
     limits, state = limits or Limits(), State()
     app = FastAPI(
@@ -75,12 +77,15 @@ def make_app(
     )
     app.state.guard = state
     app.router.route_class = PlainRoute
-    _add_models(app, models, limits, state)
+    _add_models(app, models, limits)
+    _add_health(app, models, state, "ok" if label_studio is None else "UP")
+    if label_studio is not None:
+        _add_label_studio(app, label_studio, limits)
     _add_pages(app, PageFiles(static, STYLES))
     _add_refusals(app)
     state.paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     # The last is the outermost: browsers are not told what pages may ask of a name that is not ours.
-    app.add_middleware(Guard, state=state, limits=limits, token=token)
+    app.add_middleware(Guard, state=state, limits=limits, token=token, takes_passwords=label_studio is not None)
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -112,7 +117,7 @@ def _make_lifespan(
     return lifespan
 
 
-def _add_models(app: FastAPI, models: Sequence[ServedModel], limits: Limits, state: State) -> None:
+def _add_models(app: FastAPI, models: Sequence[ServedModel], limits: Limits) -> None:
     """Add the addresses that models answer at."""
     named = {model.name: model for model in models}
 
@@ -143,12 +148,37 @@ def _add_models(app: FastAPI, models: Sequence[ServedModel], limits: Limits, sta
         """The models that this server answers with."""
         return _json({"models": [{**one.info(), "default": one is models[0]} for one in models]})
 
+
+def _add_health(app: FastAPI, models: Sequence[ServedModel], state: State, status: str) -> None:
+    """Add the state of the server; Label Studio's models say UP."""
+
     @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=HealthResponse)
     async def health(_request: Request) -> Response:
         """The state of the server, and the number of sentences that wait."""
         waiting = sum(model.queue.n_waiting for model in models)
-        return _json({"status": "ok", "version": __version__, "queue": waiting, "accepting": state.accepting})
+        return _json({"status": status, "version": __version__, "queue": waiting, "accepting": state.accepting})
+
+
+def _add_label_studio(app: FastAPI, backend: LabelStudioBackend, limits: Limits) -> None:
+    """Add the addresses that Label Studio asks; its own documentation describes them."""
+
+    @app.post("/setup", include_in_schema=False)
+    async def setup(request: Request) -> Response:
+        return _json(backend.setup(await read_message(request, SetupRequest, limits)))
+
+    @app.post("/predict", include_in_schema=False)
+    async def predict(request: Request) -> Response:
+        asked = await read_message(request, PredictRequest, limits)
+        return _json(await answer_in_time(request, backend.predict(asked), limits))
+
+    @app.post("/webhook", include_in_schema=False)
+    async def webhook(request: Request) -> Response:
+        return _json(backend.acknowledge(await read_message(request, WebhookRequest, limits)))
+
+    @app.get("/versions", include_in_schema=False)
+    async def versions(_request: Request) -> Response:
+        return _json({"versions": [backend.version]})
 
 
 def _add_pages(app: FastAPI, files: PageFiles) -> None:

@@ -33,8 +33,10 @@ async def read_message(request: Request, kind: type[M], limits: Limits) -> M:
         raise Refusal("too_slow", f"body: not all of it has come in {limits.max_seconds:g} s; send it faster") from None
     except ValidationError as error:
         raise Refusal("invalid", "; ".join(dict.fromkeys(_describe(error, kind)))) from None
-    except ValueError as error:  # the key is one of the message's own: others have been refused
-        raise Refusal("invalid", f"body: {error}") from None
+    except ValueError as error:
+        # A key that is not one of the message's own is not repeated.
+        known = kind.model_config.get("extra") == "forbid"
+        raise Refusal("invalid", f"body: {error}" if known else "body: found a key twice in an object") from None
     return message
 
 

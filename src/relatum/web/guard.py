@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import json
 import logging
@@ -104,8 +105,11 @@ class Guard:
     It is inside the CORS middleware: browsers send no token with a preflight request, and pages may read refusals.
     """
 
-    def __init__(self, app: ASGIApp, state: State, limits: Limits, token: str | None = None) -> None:
-        self._app, self._state, self._limits = app, state, limits
+    def __init__(
+        self, app: ASGIApp, state: State, limits: Limits, token: str | None = None, takes_passwords: bool = False
+    ) -> None:
+        """Make a guard; if it `takes_passwords`, the token may also be the password of basic authentication."""
+        self._app, self._state, self._limits, self._takes_passwords = app, state, limits, takes_passwords
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,6 +152,8 @@ class Guard:
         if self._token is not None:
             given = dict(scope["headers"]).get(b"authorization", b"")
             kind, _, token = given.partition(b" ")
+            if self._takes_passwords and kind.lower() == b"basic":
+                kind, token = b"bearer", _password(token)
             # Both are compared whatever the first says, in a time that does not depend on what is given.
             if not hmac.compare_digest(token.strip(), self._token) or kind.lower() != b"bearer":
                 raise Refusal(
@@ -159,6 +165,14 @@ class Guard:
             raise Refusal("unavailable", "the server is stopping; try again when it is back")
         if self._state.n_under_way > self._limits.max_waiting:
             raise Refusal("busy", f"{self._limits.max_waiting} requests are under way; try again later")
+
+
+def _password(credentials: bytes) -> bytes:
+    """Return the password of basic authentication; empty if there is none."""
+    try:
+        return base64.b64decode(credentials, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 def _method(scope: Scope) -> str:

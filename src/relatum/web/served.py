@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
+from relatum.extractor.result import Extraction
 from relatum.kernels.threads import count_threads, set_threads
 from relatum.types import Prediction, Sentence
 from relatum.web.handover import Handover
@@ -78,16 +79,21 @@ class ServedModel:
             "card": self.extractor.card,
         }
 
+    async def read(self, texts: Sequence[str], threshold: float | None = None) -> list[Extraction]:
+        """Return what is found in each text; if cancelled, the sentences leave the queue."""
+        n_characters = sum(map(len, texts))
+        split = await work_on(n_characters, lambda: self._split(texts))
+        found = await self._wait_for(lambda: self.queue.submit([one for text in split for one in text]))
+        return await work_on(n_characters, lambda: self._join(texts, split, found, threshold))
+
     async def extract(self, texts: Sequence[str], threshold: float | None) -> list[dict[str, Any]]:
         """Return the entities and relations of each text, for JSON; if cancelled, the sentences leave the queue."""
-        n_characters = sum(map(len, texts))
-        split = await _run(n_characters, lambda: self._split(texts))
-        found = await self._wait_for(lambda: self.queue.submit([one for text in split for one in text]))
-        return await _run(n_characters, lambda: self._answers(texts, split, found, threshold))
+        found = await self.read(texts, threshold)
+        return await work_on(sum(map(len, texts)), lambda: list(map(_answer, found)))
 
     async def probe(self, text: str, number: int) -> dict[str, Any]:
         """Return the probe of one sentence of a text, with the output of every layer, for JSON."""
-        (sentences,) = await _run(len(text), lambda: self._split([text]))
+        (sentences,) = await work_on(len(text), lambda: self._split([text]))
         if number >= len(sentences):
             raise Refusal("not_found", f"sentence: found {number}; the text has {len(sentences)}, counted from 0")
         n_words, most = len(sentences[number]), self.limits.max_words
@@ -120,20 +126,18 @@ class ServedModel:
             split.append(sentences)
         return split
 
-    def _answers(
+    def _join(
         self,
         texts: Sequence[str],
         split: Sequence[Sequence[Sentence]],
         found: Sequence[Prediction],
         threshold: float | None,
-    ) -> list[dict[str, Any]]:
-        answers, predictions = [], iter(found)
+    ) -> list[Extraction]:
+        extractions, predictions = [], iter(found)
         for text, sentences in zip(texts, split, strict=True):
             extraction = self.extractor.join_sentences(text, [next(predictions) for _ in sentences])
-            if threshold is not None:
-                extraction = extraction.above(threshold)
-            answers.append({**extraction.to_dict(), "sentences": _ranges(sentences)})
-        return answers
+            extractions.append(extraction if threshold is None else extraction.above(threshold))
+        return extractions
 
     async def _wait_for(self, submit: Callable[[], Future[T]]) -> T:
         try:
@@ -150,9 +154,14 @@ class ServedModel:
             raise Refusal("unavailable", str(error)) from None
 
 
-async def _run(n_characters: int, work: Callable[[], T]) -> T:
+async def work_on(n_characters: int, work: Callable[[], T]) -> T:
     """Do work on a text and return its result; for a long text in a thread, so that other requests need not wait."""
     return work() if n_characters <= SHORT else await asyncio.to_thread(work)
+
+
+def _answer(extraction: Extraction) -> dict[str, Any]:
+    sentences = [{"start": start, "end": end} for start, end in extraction.sentences]
+    return {**extraction.to_dict(), "sentences": sentences}
 
 
 def _ranges(sentences: Sequence[Sentence]) -> list[dict[str, int]]:

@@ -32,9 +32,15 @@ CHANGED = "documents whose doc._.entity_details was passed over, as the entities
 
 @pytest.fixture
 def relations_extension() -> Iterator[None]:
-    Doc.set_extension("relations", default=None)
+    known = (
+        Doc.get_extension("relations") if Doc.has_extension("relations") else None
+    )  # the component of pipelines has it
+    Doc.set_extension("relations", default=None, force=True)
     yield
     Doc.remove_extension("relations")
+    if known:
+        _, _, getter, setter = known
+        Doc.set_extension("relations", getter=getter, setter=setter)
 
 
 def through(path: Path, *documents: Document) -> list[Document]:
@@ -203,7 +209,7 @@ def test_docbin_puts_overlapping_entities_in_a_span_group(tmp_path: Path) -> Non
     FORMAT.write(tmp_path / "x.spacy", [replace(document, annotation=Annotation(entities))])
     (doc,) = docs_in(tmp_path / "x.spacy")
     assert not doc.ents
-    assert [(span.text, span.label_, span.id_) for span in doc.spans["entities"]] == [
+    assert [(span.text, span.label_, span.id_) for span in doc.spans["relatum"]] == [
         ("Mara Ilves", "Peop", "T1"),
         ("Tarn", "Org", "T2"),
         ("Ilves", "Name", "T3"),
@@ -267,7 +273,7 @@ def test_docbin_reads_the_relations_of_the_tutorial(tmp_path: Path) -> None:
 
 def test_docbin_says_where_the_tutorial_is_ambiguous(tmp_path: Path) -> None:
     doc = simple_doc()
-    doc.spans["entities"] = [*doc.ents, SpacySpan(doc, 0, 2, label="Act")]
+    doc.spans["relatum"] = [*doc.ents, SpacySpan(doc, 0, 2, label="Act")]
     doc.ents = []
     doc.user_data[REL] = {(0, 2): {"Runs": 1.0}}
     (document,), problems = read_with_problems(save(tmp_path / "x.spacy", doc))
@@ -315,7 +321,7 @@ def test_docbin_says_what_it_passes_over(tmp_path: Path) -> None:
     doc.user_data[RELATIONS] = []
     doc.cats = {"good": 1.0}
     doc.spans["other"] = [doc[0:1]]
-    doc.spans["entities"] = [SpacySpan(doc, 0, 3, label="Peop", kb_id="Q1")]
+    doc.spans["relatum"] = [SpacySpan(doc, 0, 3, label="Peop", kb_id="Q1")]
     doc[0].tag_ = "NN"
     _, problems = read_with_problems(save(tmp_path / "x.spacy", doc))
     said = " ".join(problems.remarks)
@@ -387,7 +393,7 @@ def test_docbin_reports_an_entity_of_white_space(tmp_path: Path) -> None:
 
 def test_docbin_reports_an_entity_without_a_label(tmp_path: Path) -> None:
     doc = simple_doc()
-    doc.spans["entities"] = [doc[0:1]]
+    doc.spans["relatum"] = [doc[0:1]]
     _, problems = read_with_problems(save(tmp_path / "x.spacy", doc))
     assert 'entities[0].label: found ""; expected a string that is not empty' in str(problems.kept[0])
 
@@ -443,7 +449,7 @@ def test_docbin_reports_what_is_no_docbin(tmp_path: Path, data: bytes) -> None:
         {"flags": [None] * 3},
         {"strings": []},
         {"span_groups": [b"\xc1"] * 3},
-        {"span_groups": [srsly.msgpack_dumps({srsly.msgpack_dumps({"name": "entities"}): ["entities"]})] * 3},
+        {"span_groups": [srsly.msgpack_dumps({srsly.msgpack_dumps({"name": "relatum"}): ["relatum"]})] * 3},
         {"user_data": [b"\xc1"] * 3},
         {"user_data": [srsly.msgpack_dumps(4)] * 3},
         {"spaces": b""},

@@ -130,7 +130,7 @@ def test_read_takes_the_completions_of_old_exports(tmp_path: Path) -> None:
 
 
 def test_read_names_tasks_without_id_by_their_number(tmp_path: Path) -> None:
-    documents, _ = read(tmp_path, [{"data": {"text": "a"}, "annotations": []}] * 2)
+    documents, _ = read(tmp_path, [{"data": {"text": "a"}, "annotations": [{"result": []}]}] * 2)
     assert [document.id for document in documents] == ["data-1", "data-2"]
 
 
@@ -163,7 +163,7 @@ def test_read_finds_the_column_of_the_text(
     ],
 )
 def test_read_reports_data_without_a_text(tmp_path: Path, data: object, expected: str) -> None:
-    assert read_bad(tmp_path, {"id": 1, "data": data, "annotations": []}) == expected
+    assert read_bad(tmp_path, {"id": 1, "data": data, "annotations": [{"result": []}]}) == expected
 
 
 def test_read_reports_regions_on_several_texts(tmp_path: Path) -> None:
@@ -181,27 +181,40 @@ def test_read_reports_regions_on_several_texts(tmp_path: Path) -> None:
             "b",
             {"annotation beside the one that was read": 1},
         ),
-        ([], None, {"task without annotation, read as a document without annotation": 1}),
-        (
-            [("a", {"was_cancelled": True}), ("b", {"was_cancelled": True})],
-            None,
-            {"task whose annotations were all cancelled, read as a document without annotation": 1},
-        ),
     ],
 )
 def test_read_chooses_one_annotation_and_counts_the_others(
-    tmp_path: Path, annotations: list[tuple[str, dict[str, Any]]], label: str | None, remarks: dict[str, int]
+    tmp_path: Path, annotations: list[tuple[str, dict[str, Any]]], label: str, remarks: dict[str, int]
 ) -> None:
     several = [{"result": [region(0, 4, label)], **more} for label, more in annotations]
     document, problems = read_one(tmp_path, {**task(), "annotations": several})
-    assert [entity.label for entity in document.annotation.entities] == ([label] if label else [])
+    assert [entity.label for entity in document.annotation.entities] == [label]
     assert problems.remarks == remarks
 
 
-def test_read_takes_tasks_that_were_never_annotated(tmp_path: Path) -> None:
-    document, problems = read_one(tmp_path, {"id": 1, "data": {"text": "x"}})
-    assert document == Document("1", "x")
-    assert problems.remarks == {"task without annotation, read as a document without annotation": 1}
+@pytest.mark.parametrize(
+    ("annotations", "remark"),
+    [
+        (None, "task that nobody has annotated, left out"),
+        ([], "task that nobody has annotated, left out"),
+        ([{"result": [], "was_cancelled": True}] * 2, "task whose annotations were all cancelled, left out"),
+    ],
+)
+def test_read_leaves_out_tasks_without_an_annotation_whatever_was_predicted(
+    tmp_path: Path, annotations: list[Any] | None, remark: str
+) -> None:
+    predicted = {"result": [region(0, 4, "Org")], "score": 0.9}
+    unannotated = {"id": 1, "data": {"text": TEXT}, "annotations": annotations, "predictions": [predicted, 17]}
+    content = json.dumps([unannotated, task(id=2)]).encode()
+    documents, problems = read(tmp_path, content)
+    assert [document.id for document in documents] == ["2"]
+    assert problems.remarks == {remark: 1, "predictions left out": 2}
+
+
+def test_read_takes_an_annotation_that_finds_nothing(tmp_path: Path) -> None:
+    document, problems = read_one(tmp_path, task(predictions=[{"result": [region(0, 4, "Org")]}]))
+    assert document.annotation == Annotation()
+    assert problems.remarks == {"predictions left out": 1}
 
 
 def test_read_says_that_predictions_and_drafts_are_left_out(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_run_scores_all_gold_where_some_of_it_cannot_be_learned(small_corpus: Pa
     assert "ceiling" in (run / "summary.txt").read_text()
     assert "ceiling, micro" in (run / "report.html").read_text()
     assert "- dev: NER recall" in (run / "model" / "README.md").read_text()
-    assert any(said.startswith("dev: gold that the tagging cannot express") for said in monitor.said)
+    assert any(said.startswith("dev: gold that the model cannot find") for said in monitor.said)
     thresholds = result.result.confidence.after["dev"].entities.thresholds
     assert thresholds[0].recall == pytest.approx(result.dev.entities.micro.recall)
 

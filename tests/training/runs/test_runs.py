@@ -25,7 +25,7 @@ from relatum.data.corpus import read_documents
 from relatum.data.partition import Fold
 from relatum.data.problems import Problems
 from relatum.errors import ConfigError, RelatumError
-from relatum.evaluation.ceiling import ceiling_record
+from relatum.evaluation.ceiling import Ceiling, Loss, ceiling_record
 from relatum.training.corpus import FoldChoice, load_training_data
 from relatum.training.folder import RunFolder, RunRecord
 from relatum.training.loop import TrainingStopped, train
@@ -243,7 +243,10 @@ def test_results_have_mean_and_sample_deviation(small_corpus: Path, tiny: Tiny, 
     assert "seed-2: complete (3 of 3 complete)" in shown
     folder = RunsFolder(tmp_path / "runs")
     assert [run["ceiling"] for run in record["runs"]] == [None] * 3, "runs of earlier versions do not say"
-    best = {"dev": ceiling_record(make_scores(0.9))}
+    scores = make_scores(0.9)
+    loss = Loss("in no window", 1, 2)
+    ceiling = Ceiling(scores.entities, scores.relations, scores.relations_strict, losses=(loss,))
+    best = {"dev": ceiling_record(ceiling)}
     result = folder.run(folder.read().runs[1]).result
     result.write_text(json.dumps({**json.loads(result.read_text()), "ceiling": best}))
     again = Runs.read(folder.path, folder.read()).to_dict()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -22,20 +21,6 @@ Open = Callable[..., "Page"]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, or another one that is on the path."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next((found for name in names if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.skip("there is no chromium to show the page with; on Debian: apt install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'relatum[dev]'")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="session")
 def extractor() -> Extractor:
     """Weights so large that it finds many entities, and relations that cross, in any text."""
     schema = Schema(("Loc", "Peop"), (RelationType("Live_In"), RelationType("Kin")))
@@ -48,8 +33,9 @@ def serving(extractors: dict[str, Extractor], token: str | None = None) -> Itera
     pytest.importorskip("fastapi", reason="needs fastapi: pip install 'relatum[web]'")
     from relatum.web.app import make_app
     from relatum.web.limits import Limits
+    from relatum.web.listening import address_of, bind
     from relatum.web.served import ServedModel
-    from relatum.web.server import Server, address_of, bind
+    from relatum.web.server import Server
 
     limits = Limits(max_bytes=20_000)
     models = [ServedModel(name, extractor, limits) for name, extractor in extractors.items()]

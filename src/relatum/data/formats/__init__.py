@@ -8,15 +8,23 @@ from pathlib import Path
 
 from relatum.data.formats import (
     ace,
+    bioc,
     brat,
     corp,
     docbin,
     doccano,
+    docred,
+    gliner,
     jsonl,
     label_studio,
+    prodigy,
+    pubtator,
     scierc,
     spert,
     table_sequence,
+    triples,
+    uima,
+    webanno,
 )
 from relatum.data.formats.base import Format, Holds
 from relatum.errors import FormatError
@@ -35,6 +43,16 @@ FORMATS: dict[str, Format] = {
         corp.FORMAT,
         docbin.FORMAT,
         ace.FORMAT,
+        pubtator.FORMAT,
+        docred.FORMAT,
+        prodigy.FORMAT,
+        webanno.FORMAT,
+        bioc.FORMAT,
+        bioc.JSON,
+        uima.FORMAT,
+        triples.FORMAT,
+        gliner.FORMAT,
+        gliner.TEXTS,
     )
 }
 

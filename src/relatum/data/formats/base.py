@@ -39,6 +39,10 @@ class Holds:
     """Relations may connect entities of different sentences."""
     clusters: bool = False
     attributes: bool = False
+    attribute_names: tuple[str, ...] = ()
+    """Names of attributes that are kept if attributes in general are not."""
+    line_breaks: int | None = None
+    """The most line breaks in a text; further ones, and one at its end, become spaces. None if any number is kept."""
     scores: bool = False
     metadata: bool = False
     metadata_keys: tuple[str, ...] = ()

@@ -37,10 +37,10 @@ def recognise(path: Path) -> bool:
 
 
 def read(path: Path, problems: Problems) -> Iterator[Document]:
-    return read_records(path, json_records(path, problems), _parse, problems)
+    return read_records(path, json_records(path, problems), parse_record, problems)
 
 
-def _parse(record: Field, default_id: str) -> Document:
+def parse_record(record: Field, default_id: str) -> Document:
     values = record.mapping()
     name = record.optional_name("id") or default_id
     metadata = record.need("metadata").mapping() if values.get("metadata") is not None else {}

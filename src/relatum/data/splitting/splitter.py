@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
+from itertools import pairwise
 from operator import attrgetter
 
 from relatum.data.splitting.sentences import one_sentence, split_lines, split_sentences
@@ -55,6 +56,13 @@ class Splitter:
             left = words[at]
             raise _bad("sentences", self.sentences, f"left out {_place(left, text)}", "a sentence for every word")
         return tuple(kept), tuple(ranges)
+
+    def group(self, text: str, words: Sequence[Span]) -> tuple[Span, ...]:
+        """Return the sentences as ranges of words that are given; a word belongs to the sentence in which it begins."""
+        starts = [sentence.start for sentence in _apply("sentences", self.sentences, text)]
+        firsts = (bisect_left(words, start, key=attrgetter("start")) for start in starts[1:])
+        borders = sorted({0, *firsts, len(words)})
+        return tuple(Span(first, last) for first, last in pairwise(borders))
 
 
 def make_splitter(words: str | Rule = "rules", sentences: str | Rule = "rules") -> Splitter:

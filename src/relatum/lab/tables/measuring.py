@@ -68,7 +68,9 @@ def score_with_gold_entities(folder: RunFolder, text: TextConfig, device: str | 
     record = folder.read(text.functions().values())
     fold = None if record.fold is None else FoldChoice.parse(record.fold)
     data = load_training_data(Path(record.data), record.config, record.format, fold, with_test=record.with_test)
-    extractor = Extractor.from_pretrained(str(folder.model), device, "fp32", None, None, **text.functions())
+    rules = text.functions()
+    words, sentences = rules.get("words"), rules.get("sentences")
+    extractor = Extractor.from_pretrained(str(folder.model), device, "fp32", words=words, sentences=sentences)
     scores: dict[str, Scores] = {}
     for part in ("dev", "test"):
         examples = data.parts[part]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from relatum.config import Config, list_keys
-from relatum.evaluation.ceiling import describe_ceiling, is_limited
+from relatum.evaluation.ceiling import Ceiling, describe_ceiling, is_limited
 from relatum.evaluation.confidence import Calibrated
 from relatum.evaluation.metrics import Scores
 from relatum.training.corpus import TrainingData
@@ -27,7 +27,7 @@ def make_card(
     step: int,
     scores: Mapping[str, Scores],
     confidence: Calibrated | None = None,
-    ceilings: Mapping[str, Scores] | None = None,
+    ceilings: Mapping[str, Ceiling] | None = None,
 ) -> str:
     """Return the card as Markdown; `scores` and `ceilings` are by part; they and `confidence` may not be known yet."""
     schema = data.schema
@@ -114,14 +114,18 @@ def _own_functions(config: Config) -> str:
     return "".join(f', {key}="{name}"' for key, name in config.text.functions().items())
 
 
-def _ceiling_lines(ceilings: Mapping[str, Scores]) -> list[str]:
+def _ceiling_lines(ceilings: Mapping[str, Ceiling]) -> list[str]:
     """Return a line for each part whose gold the tags cannot fully express."""
     limited = {part: ceiling for part, ceiling in ceilings.items() if is_limited(ceiling)}
     if not limited:
         return []
     return [
         "",
-        "Gold that the tagging cannot express counts as missed. The best that it allows, in per cent:",
+        "Gold that the model cannot find counts as missed. The best that it allows, in per cent:",
         "",
-        *(f"- {part}: {describe_ceiling(ceiling)}" for part, ceiling in limited.items()),
+        *(
+            line
+            for part, ceiling in limited.items()
+            for line in (f"- {part}: {describe_ceiling(ceiling)}", *(f"  - {loss}" for loss in ceiling.losses))
+        ),
     ]

@@ -98,7 +98,7 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _limit(result: RunResult, part: str) -> Scores | None:
-    """Return the ceiling of a part if the tagging cannot express all its gold; None if it can, or is not known."""
+    """Return the ceiling of a part if the model cannot find all its gold; None if it can, or is not known."""
     ceiling = (result.ceilings or {}).get(part)
     return ceiling if ceiling is not None and is_limited(ceiling) else None
 

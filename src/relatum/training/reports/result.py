@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from relatum.data.passages import count_sentences
+from relatum.evaluation.ceiling import Ceiling
 from relatum.evaluation.confidence import Calibrated
 from relatum.models.build import count_parameters
 from relatum.models.network import TableSequenceNetwork
@@ -26,13 +27,13 @@ def make_result(
     network: TableSequenceNetwork,
     progress: Progress,
     scores: Mapping[str, Scores],
-    ceilings: Mapping[str, Scores],
+    ceilings: Mapping[str, Ceiling],
     confidence: Calibrated,
     device: torch.device,
 ) -> RunResult:
     """Make the result of a complete run; `scores` are the scores of the model that is kept, by part.
 
-    `ceilings` are the best scores that the tagging allows, by part.
+    `ceilings` are the best scores that the model allows, by part.
     """
     best, training = progress.best, record.config.training
     assert best is not None

@@ -6,8 +6,7 @@ import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element
 
 from relatum.data.formats.ace import LEFT_OUT
 from relatum.data.formats.ace.markup import OFFSET_RULES, Piece, Ruler
@@ -17,31 +16,6 @@ from relatum.errors import Problem
 from relatum.types import Annotation, Entity, Relation, Span
 
 _ROLES = {"Arg-1": "Arg-1", "1": "Arg-1", "Arg-2": "Arg-2", "2": "Arg-2"}
-
-
-def parse_xml(data: bytes) -> Element:
-    """Parse XML into its root element; nothing outside the file is loaded, and declarations of entities are refused."""
-    builder = TreeBuilder()
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.data
-
-    def declared(name: str, *_: object) -> None:
-        raise BadRecord(f"a declaration of the entity {show(name)}", "XML that declares no entities")
-
-    def unknown(name: str, is_parameter: bool) -> None:
-        if not is_parameter:
-            builder.data(f"&{name};")
-
-    parser.EntityDeclHandler = declared
-    parser.SkippedEntityHandler = unknown
-    try:
-        parser.Parse(data, True)
-    except (expat.ExpatError, ValueError, LookupError) as error:
-        raise BadRecord(f"an error in the XML ({error})", "well-formed XML") from None
-    return builder.close()
 
 
 def read_annotation(

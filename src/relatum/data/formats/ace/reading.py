@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relatum.data.formats.ace import ANNOTATION, TEXT
-from relatum.data.formats.ace.annotations import parse_xml, read_annotation
+from relatum.data.formats.ace.annotations import read_annotation
 from relatum.data.formats.ace.markup import find_body, strip_markup
 from relatum.data.formats.base import natural_order
+from relatum.data.formats.xml_files import parse_xml
 from relatum.data.json_files import read_bytes, read_text
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, show

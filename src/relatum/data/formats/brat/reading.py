@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from relatum.data.formats.base import natural_order
-from relatum.data.formats.brat.file_names import id_of, is_unicode
+from relatum.data.formats.file_names import id_of, is_unicode
 from relatum.data.json_files import parse_json, read_text
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, Field, check_plain, shorten, show

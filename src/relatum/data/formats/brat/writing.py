@@ -10,8 +10,8 @@ from itertools import count, starmap
 from pathlib import Path
 from typing import TypeAlias
 
-from relatum.data.formats.brat.file_names import FileNames
 from relatum.data.formats.brat.reading import has_break, is_kept
+from relatum.data.formats.file_names import FileNames
 from relatum.data.records import BadRecord, shorten
 from relatum.errors import FormatError
 from relatum.schema import Schema

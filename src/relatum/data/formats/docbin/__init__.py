@@ -1,11 +1,12 @@
 """spaCy's DocBin, a `.spacy` file: entities as spaCy keeps them, relations as the custom attribute `doc._.relations`.
 
 Words are the tokens that are not white space; the text survives to the last character. Entities are `doc.ents`, or the
-span group `doc.spans["entities"]` where some overlap. What spaCy has no place for lies in custom attributes of the
+span group `doc.spans["relatum"]` where some overlap. What spaCy has no place for lies in custom attributes of the
 `Doc` (register them with `Doc.set_extension(name, default=None)` to see them), in plain values that count tokens:
 
 - `relations`: a list of `{"label", "head", "tail"}`, with `"score"`, `"id"` and `"attributes"` where there are any;
-  head and tail are `{"start", "end", "label"}`, with the entity's `"id"` and `"fragments"` where it has them
+  head and tail are `{"start", "end", "label"}`, with the entity's `"id"` and `"fragments"` where it has them, and with
+  its `"characters"` `[start, end]` from a pipeline, which stay right when a component merges tokens
 - `entity_details`: the entities in their order with scores, fragments and attributes, where spaCy cannot say all this
 - `id`; `clusters`, as lists of `[start, end]`; `metadata_json`, as JSON text; and `word_tokens`, the numbers of the
   tokens that are words, where white space alone does not tell
@@ -25,7 +26,7 @@ from relatum.data.problems import Problems
 from relatum.errors import MissingExtraError
 from relatum.types import Document
 
-GROUP = "entities"
+GROUP = "relatum"
 """The span group of entities that overlap."""
 
 CUSTOM = ("id", "relations", "entity_details", "clusters", "metadata_json", "word_tokens")

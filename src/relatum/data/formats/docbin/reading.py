@@ -153,9 +153,13 @@ def _details(parts: Parts, given: list[Field], remark: Remark) -> list[Field]:
 
 
 def _entity(item: Field, tokens: _Tokens, remark: Remark | None = None) -> Entity:
-    item.only("start", "end", "label", "fragments", "id", "score", "attributes")
+    item.only("start", "end", "label", "characters", "fragments", "id", "score", "attributes")
     start, end = item.need("start").integer(0), item.need("end").integer(1)
     span = tokens.characters(item, start, end)
+    characters = [tokens.offsets[start][0], tokens.offsets[end - 1][1]]
+    stated = item.get("characters")
+    if stated is not None and stated.value != characters:
+        raise item.bad(f"the characters {characters} of its tokens, which have been merged or cut since")
     pieces = tuple(map(tokens.pair, item.lists("fragments")))
     if pieces and (
         len(pieces) < 2
@@ -163,7 +167,7 @@ def _entity(item: Field, tokens: _Tokens, remark: Remark | None = None) -> Entit
         or any(a.end >= b.start for a, b in pairwise(pieces))
     ):
         raise item.bad("two or more fragments in order, from 'start' to 'end', with a gap between each two")
-    if remark and (tokens.offsets[start][0], tokens.offsets[end - 1][1]) != span:
+    if remark and tuple(characters) != span:
         remark("entities with white space at their ends, which was left out", 1)
     return Entity(span, item.label("label"), pieces, item.optional_number("score"), item.optional_name("id"))
 

@@ -161,7 +161,8 @@ def _rest(doc: Doc, extras: dict[str, object]) -> list[str]:
     rest = [name for name in ("TAG", "POS", "MORPH", "LEMMA", "DEP") if doc.has_annotation(name)]
     rest += ["ENT_KB_ID"] if any(token.ent_kb_id for token in doc) else []
     rest += ["doc.cats"] if doc.cats else []
-    rest += ["doc.ents beside doc.spans['entities']"] if GROUP in doc.spans and doc.ents else []
+    is_in_group = set(doc.ents) <= set(doc.spans.get(GROUP, doc.ents))
+    rest += [] if is_in_group else [f"doc.ents beside doc.spans[{GROUP!r}]"]
     rest += [f"doc.spans[{name!r}]" for name in doc.spans if name != GROUP]
     rest += sorted({f"user data {_name(key)!r}" for key in doc.user_data if key not in known})
     return rest

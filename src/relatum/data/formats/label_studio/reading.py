@@ -1,29 +1,14 @@
-"""Label Studio's JSON: an array of tasks, each with its text and the annotations made on it.
-
-Offsets count characters (code points), as Label Studio has done since 2021; before that it counted UTF-16 units, which
-the reader notices by the regions' own texts. Label Studio holds one relation for each ordered pair of regions, so the
-relations of a pair are written as one that has all their labels.
-
-What is found in a task beside its text, regions and relations is kept in the metadata: result items of other kinds
-(choices, ratings, …) under `label_studio`, other columns of its data under `label_studio_data`, and what stands in its
-`meta` as it is.
-"""
+"""Reading tasks: the annotation that counts, its regions as entities, and its relations."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from relatum.data.documents import Names
-from relatum.data.formats.base import Format, Holds, write_array
+from relatum.data.formats.utf16 import characters_of_units
 from relatum.data.json_files import first_record, json_array
 from relatum.data.problems import Problems
 from relatum.data.records import BadRecord, Field, read_records, shorten, show
-from relatum.errors import FormatError
-from relatum.schema import Schema
 from relatum.types import Annotation, Document, Entity, Relation, Span
 
 _REGION = ("id", "type", "value", "from_name", "to_name", "source", "origin", "score")
@@ -45,7 +30,7 @@ def read(path: Path, problems: Problems) -> Iterator[Document]:
     return read_records(path, json_array(path, problems), _parse, problems)
 
 
-def _parse(record: Field, default_id: str) -> Document:
+def _parse(record: Field, default_id: str) -> Document | None:
     if "data" not in record.mapping():
         raise record.bad(
             "the key 'data', as every task has; export from Label Studio as JSON, not as JSON-MIN",
@@ -56,7 +41,10 @@ def _parse(record: Field, default_id: str) -> Document:
     relations: list[Field] = []
     others: list[Field] = []
     lists = {"labels": regions, "relation": relations}
-    for item in _results(record):
+    results = _results(record)
+    if results is None:
+        return None
+    for item in results:
         kind = item.need("type").text()
         lists.get(kind, others).append(item)
     for item in others:
@@ -75,8 +63,11 @@ def _parse(record: Field, default_id: str) -> Document:
     return Document(name, text, Annotation(tuple(entities), parsed_relations), metadata=metadata)
 
 
-def _results(record: Field) -> list[Field]:
-    """Return the result items of the annotation that counts: the first ground truth, or else the first submitted."""
+def _results(record: Field) -> list[Field] | None:
+    """Return the result items of the annotation that counts: the first ground truth, or else the first submitted.
+
+    None if nobody has annotated the task: what a model has predicted is not what is right, and neither is nothing.
+    """
     annotations = record.lists("annotations") or record.lists("completions")
     ready = [item for item in annotations if item.mapping().get("was_cancelled") is not True]
     truths = [item for item in ready if item.mapping().get("ground_truth") is True]
@@ -85,9 +76,9 @@ def _results(record: Field) -> list[Field]:
         for _ in left_out if isinstance(left_out, list) else ():
             record.remark(f"{key} left out")
     if not ready:
-        reason = "task whose annotations were all cancelled" if annotations else "task without annotation"
-        record.remark(f"{reason}, read as a document without annotation")
-        return []
+        reason = "task whose annotations were all cancelled" if annotations else "task that nobody has annotated"
+        record.remark(f"{reason}, left out")
+        return None
     for _ in annotations[1:]:
         record.remark("annotation beside the one that was read")
     return (truths or ready)[0].need("result").items()
@@ -183,7 +174,7 @@ def _spans(record: Field, regions: Sequence[Field], text: str) -> list[Span]:
     try:
         return [_span(region, text, range(len(text) + 1)) for region in regions]
     except BadRecord as by_characters:
-        units = _utf16_positions(text)
+        units = characters_of_units(text)
         try:
             spans = [_span(region, text, units) for region in regions]
         except BadRecord:
@@ -205,122 +196,6 @@ def _span(region: Field, text: str, positions: Sequence[int]) -> Span:
     return span
 
 
-def _utf16_positions(text: str) -> list[int]:
-    """Return for each UTF-16 unit of a text the character it begins, or -1 inside a character; the end comes last."""
-    positions = []
-    for at, character in enumerate(text):
-        positions.append(at)
-        if character > "\uffff":
-            positions.append(-1)
-    return [*positions, len(text)]
-
-
 def _plain(text: str) -> str:
     """Normalise a text for comparison: in regions, Label Studio writes line breaks as `\\n` and narrows white space."""
     return " ".join(text.replace("\\n", " ").split())
-
-
-def check(document: Document) -> None:
-    """Raise `BadRecord` for what Label Studio cannot hold."""
-    _task(document)
-
-
-def write(path: Path, documents: Iterable[Document]) -> None:
-    write_array(path, map(_task_or_error, documents))
-
-
-def _task_or_error(document: Document) -> dict[str, Any]:
-    try:
-        return _task(document)
-    except BadRecord as bad:
-        raise FormatError(f"document {shorten(document.id)}: found {bad.found}; expected {bad.expected}") from None
-
-
-def _task(document: Document) -> dict[str, Any]:
-    metadata = dict(document.metadata)
-    columns = metadata.get("label_studio_data")
-    if isinstance(columns, dict) and columns and "text" not in columns:
-        del metadata["label_studio_data"]
-    else:
-        columns = {}
-    others = metadata.get("label_studio")
-    if isinstance(others, list) and others and all(map(_is_other, others)):
-        del metadata["label_studio"]
-    else:
-        others = []
-    # Label Studio uses what follows a # in an id for itself.
-    entities = [replace(e, id=None) if e.id and "#" in e.id else e for e in document.annotation.entities]
-    names = Names(entities)
-    regions = [_region(entity, name, document.text) for entity, name in zip(entities, names.all, strict=True)]
-    result = [*regions, *_relation_items(document.annotation.relations, names), *others]
-    return {
-        "id": int(document.id) if re.fullmatch("0|[1-9][0-9]{0,15}", document.id) else document.id,
-        "data": {"text": document.text, **columns},
-        "annotations": [{"result": result, "was_cancelled": False, "ground_truth": False}],
-        "predictions": [],
-        **({"meta": metadata} if metadata else {}),
-    }
-
-
-def _region(entity: Entity, name: str, text: str) -> dict[str, Any]:
-    if entity.fragments:
-        pieces = " … ".join(piece.of(text) for piece in entity.fragments)
-        raise BadRecord(
-            f"the discontinuous entity {entity.label} {shorten(pieces)}",
-            "entities of one piece, as Label Studio holds no others",
-        )
-    span = entity.span
-    value = {"start": span.start, "end": span.end, "text": span.of(text), "labels": [entity.label]}
-    region = {"id": name, "from_name": "label", "to_name": "text", "type": "labels", "value": value}
-    return region if entity.score is None else {**region, "score": entity.score}
-
-
-def _is_other(item: object) -> bool:
-    kind = item.get("type") if isinstance(item, dict) else None
-    return isinstance(kind, str) and kind not in ("", "labels", "relation")
-
-
-def _relation_items(relations: Sequence[Relation], names: Names) -> Iterator[dict[str, Any]]:
-    pairs: dict[tuple[str, str], list[Relation]] = {}
-    for relation in relations:
-        ends = names.of(relation.head), names.of(relation.tail)
-        pairs.setdefault(ends, []).append(relation)
-    for (head, tail), group in pairs.items():
-        item: dict[str, Any] = {"from_id": head, "to_id": tail, "type": "relation", "direction": "right"}
-        item["labels"] = [relation.label for relation in group]
-        for key, values in (("score", [r.score for r in group]), ("id", [r.id for r in group])):
-            if all(value is None for value in values):
-                continue
-            if len(values) == 1:
-                item[key] = values[0]
-            else:
-                item[f"{key}s"] = values
-        yield item
-
-
-def labeling_config(schema: Schema) -> tuple[str, str]:
-    """Return the labelling interface to set up in Label Studio before the tasks are imported."""
-    from xml.sax.saxutils import quoteattr  # brings half of urllib with it
-
-    lines = ["<View>"]
-    if schema.relation_types:
-        relations = [f"    <Relation value={quoteattr(name)}/>" for name in schema.relation_names]
-        lines += ['  <Relations choice="multiple">', *relations, "  </Relations>"]
-    labels = [f"    <Label value={quoteattr(label)}/>" for label in schema.entity_types]
-    lines += ['  <Labels name="label" toName="text">', *labels, "  </Labels>"]
-    lines += ['  <Text name="text" value="$text"/>', "</View>"]
-    return "labeling_config.xml", "\n".join(lines) + "\n"
-
-
-FORMAT = Format(
-    name="label-studio",
-    title="Label Studio JSON",
-    suffix=".json",
-    holds=Holds(ids=True, words=False, text=True, scores=True, metadata=True),
-    recognise=recognise,
-    read=read,
-    write=write,
-    companion=labeling_config,
-    check=check,
-    record_keys=("id", "data", "annotations", "predictions"),
-)

@@ -11,7 +11,7 @@ from relatum.data.records import BadRecord, show
 _UNSAFE = r'[\x00-\x1f\x7f%<>:"/\\|?*]|\A\.|[. ]\Z'
 _UNSAFE_FILE = re.compile(_UNSAFE)
 # A folder must not have the name that some document's file has.
-_UNSAFE_FOLDER = re.compile(_UNSAFE + r"|\.(?=(?:txt|ann|json)\Z)", re.IGNORECASE)
+_UNSAFE_FOLDER = re.compile(_UNSAFE + r"|\.(?=(?:txt|ann|json|tsv|xmi)\Z)", re.IGNORECASE)
 
 
 class FileNames:
