@@ -33,7 +33,8 @@ lock: $(DEV)
 	$(BIN)/python scripts/lock.py
 
 # torch has no hash, since its build depends on where it comes from. Where that index cannot be reached, the build of
-# the usual index takes its place, with all that it depends on.
+# the usual index takes its place, with all that it depends on: the build for CUDA wants a triton of its own, so that
+# other constraints are left out.
 $(RUN): pyproject.toml constraints.txt requirements/run.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "relatum needs Python 3.11 or newer: make PYTHON=python3.11 …")'
 	@echo 'Setting up $(VENV): PyTorch for CPUs and the packages that relatum needs (250 MB to download, 0.9 GB on disk).'
@@ -41,7 +42,7 @@ $(RUN): pyproject.toml constraints.txt requirements/run.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --no-deps --constraint constraints.txt --index-url $(TORCH_INDEX) --retries 2 torch \
 		|| { echo 'No CPU build of PyTorch at $(TORCH_INDEX): installing the usual build, which can be gigabytes.'; \
-		$(INSTALL) --constraint constraints.txt torch; }
+		$(INSTALL) "$$(grep '^torch==' constraints.txt)"; }
 	$(INSTALL) --require-hashes --requirement requirements/run.txt
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(RUN)

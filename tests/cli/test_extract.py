@@ -62,7 +62,7 @@ class FakeExtractor:
         yield from map(self, waiting)
 
     @classmethod
-    def from_pretrained(cls, name: str, device: str, *limits: Any) -> FakeExtractor:
+    def from_pretrained(cls, name: str, device: str, *limits: Any, **_: Any) -> FakeExtractor:
         FakeExtractor.loaded = name, device
         FakeExtractor.limits = limits
         return cls()
@@ -130,7 +130,7 @@ def test_extract_refuses_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPa
 
     class Choosing(FakeExtractor):
         @classmethod
-        def from_pretrained(cls, name: str, device: str, *limits: Any) -> FakeExtractor:
+        def from_pretrained(cls, name: str, device: str, *limits: Any, **_: Any) -> FakeExtractor:
             return super().from_pretrained(name, str(choose_device(device)), *limits)
 
     monkeypatch.setattr(sys.modules["relatum.extractor.extractor"], "Extractor", Choosing)
@@ -389,7 +389,7 @@ def test_extract_erases_the_count_before_it_answers(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdout", screen)
     extract("Mara\n" * 50, format="jsonl")
     counted, _, answered = screen.getvalue().rpartition("\x1b[2K")
-    assert "51 sentences" in counted
+    assert "of 51 read" in counted
     assert len(json.loads(answered)["entities"]) == 50
 
 

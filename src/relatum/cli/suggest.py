@@ -63,7 +63,8 @@ def suggest(
 
     if out is None:
         raise typer.BadParameter("there is no --out; name the file to write, or a new folder for brat")
-    rules = read_splitting(splitting)
+    given = read_splitting(splitting)
+    rules = given.get("words"), given.get("sentences")
     problems = Problems()
     source = find_source(None, texts)
     documents = list(source.read(problems))
@@ -73,7 +74,7 @@ def suggest(
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.suggestion import suggest as write_suggestions
 
-    extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells, **rules)
+    extractor = Extractor.from_pretrained(model, device, precision, batch_size, max_cells, *rules)
     with show_progress(source.where) as on_progress:
         done = write_suggestions(
             documents,
