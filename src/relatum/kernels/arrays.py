@@ -19,6 +19,8 @@ BFLOAT16 = np.dtype(np.uint16)
 _ALIGNMENT = 64
 """The bytes of a line of the CPU's caches, and of its widest vectors."""
 _NOT_A_NUMBER = 0x7FC0
+_ROWS = 16
+"""The rows of a matrix that `multiply_in_order` computes together, so that their sums stay in the cache."""
 
 
 def address_of(values: Array) -> int:
@@ -69,6 +71,3 @@ def multiply_in_order(left: Array, right: Array) -> Array:
         for number in range(left.shape[1]):
             sums[:] = sums + rows[:, number : number + 1] * right[number]
     return result
-
-
-_ROWS = 16
