@@ -195,6 +195,13 @@ def test_bioc_loads_nothing_from_outside(tmp_path: Path, read_as: ReadAs) -> Non
     assert problems.count == 1
 
 
+def test_bioc_reports_elements_that_are_nested_too_deeply(read_as: ReadAs) -> None:
+    content = XML.replace("<passage>", "<passage>" * 10_000).replace("</passage>", "</passage>" * 10_000)
+    documents, problems = read_as("bioc", content)
+    assert not documents
+    assert "more than 100 elements inside one another" in str(problems.kept[0])
+
+
 def test_bioc_refuses_characters_that_xml_cannot_hold() -> None:
     with pytest.raises(BadRecord, match="characters that XML can hold"):
         get_format("bioc").check(Document("a", "\x00"))  # type: ignore[misc]

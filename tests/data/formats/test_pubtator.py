@@ -138,6 +138,17 @@ def test_pubtator_is_read_compressed_and_a_damaged_file_is_reported(tmp_path: Pa
     assert "found a damaged gzip file" in str(problems.kept[-1])
 
 
+def test_pubtator_reports_a_gzip_file_with_other_bytes_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "cdr.pubtator.gz"
+    packed = bytearray(gzip.compress(CDR.encode()))
+    packed[12:40] = b"\xff" * 28
+    path.write_bytes(packed)
+    assert not FORMAT.recognise(path)
+    problems = Problems()
+    assert not list(FORMAT.read(path, problems))
+    assert "found a damaged gzip file" in str(problems.kept[-1])
+
+
 def test_pubtator_reports_a_line_that_is_too_long(read_as: ReadAs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relatum.data.formats.pubtator.reading.MAX_RECORD", 30)
     documents, problems = read_as("pubtator", "1|t|A\n\n2|t|" + "x" * 50)

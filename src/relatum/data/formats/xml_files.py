@@ -13,6 +13,8 @@ from relatum.data.records import BadRecord, show
 NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]|\ufffe|\uffff")  # as one set it would take long to compile
 """The characters that XML cannot hold."""
 _CHUNK = 1 << 16
+_DEEPEST = 100
+"""The most elements that may stand inside one another: elements are read by functions that call themselves."""
 _IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _IN_ATTRIBUTE = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;"}
@@ -78,9 +80,20 @@ def _safe_parser(
 ) -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
     parser.CharacterDataHandler = data
+    depth = 0
+
+    def begun(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _DEEPEST:
+            raise BadRecord(f"more than {_DEEPEST} elements inside one another", "XML of ordinary depth")
+        start(name, attributes)
+
+    def ended(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        end(name)
 
     def declared(name: str, *_: object) -> None:
         raise BadRecord(f"a declaration of the entity {show(name)}", "XML that declares no entities")
@@ -89,6 +102,8 @@ def _safe_parser(
         if not is_parameter:
             data(f"&{name};")
 
+    parser.StartElementHandler = begun
+    parser.EndElementHandler = ended
     parser.EntityDeclHandler = declared
     parser.SkippedEntityHandler = unknown
     return parser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,8 @@ NO_CONCEPT = ("", "-", "-1")
 _PASSAGE = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _OWN = re.compile(r"mention:[0-9]+")
 _GZIP = b"\x1f\x8b"
+_DAMAGED = (EOFError, ValueError, gzip.BadGzipFile, zlib.error)
+"""The errors of a gzip file that is cut off or changed."""
 _MENTION = "PMID, start, end, text, type and concept, with tabs between them"
 _RELATION = "PMID, type, concept and concept, with tabs between them"
 
@@ -35,7 +38,7 @@ def recognise(path: Path) -> bool:
             return False
         with _open(path) as file:
             first = next((line for line in islice(iter(lambda: file.readline(4096), b""), 100) if line.strip()), b"")
-    except (OSError, EOFError, ValueError):
+    except (OSError, *_DAMAGED):
         return False
     return re.match(rb"[^|\t\n{\[]+\|[ta]\|", first.removeprefix(codecs.BOM_UTF8)) is not None
 
@@ -87,7 +90,7 @@ def _lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
     except BadRecord as bad:
         expected = f"{bad.expected}; nothing after this place was read"
         problems.add(Problem(str(path), bad.found, expected, number))
-    except (EOFError, gzip.BadGzipFile, ValueError) as error:
+    except _DAMAGED as error:
         found = f"a damaged gzip file ({error})"
         problems.add(Problem(str(path), found, "a whole one; nothing after this place was read", number))
 
