@@ -159,6 +159,22 @@ def test_forked_child_reads_without_torch_too() -> None:
     assert run(script, OMP_NUM_THREADS="2") == "0 True\n"
 
 
+@needs_compiled_code
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_child_that_was_forked_while_weights_were_packed_packs_them_itself() -> None:
+    script = (
+        "import os, signal\nfrom relatum import Extractor\n"
+        "extractor = Extractor.from_pretrained('news')\n"
+        "with extractor._held._lock:  # as another thread would hold it while it packs\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        signal.alarm(30)\n"
+        f"        os._exit(not extractor({TEXT!r}).entities)\n"
+        "    print(os.waitpid(child, 0)[1])\n"
+    )
+    assert run(script) == "0\n"
+
+
 def test_error_says_what_to_install_where_neither_runtime_can_read() -> None:
     script = BLOCK + (
         "from relatum import Extractor\n"

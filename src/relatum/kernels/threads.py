@@ -2,7 +2,8 @@
 
 The threads of an OpenMP pool do not survive a fork, while the pool still counts on them: a child that asks for them
 waits for ever. So the pool of the thread that forks is dissolved before every fork, and the child begins with one
-thread; `set_threads` gives it more, in a pool of its own. The parent's pool comes back with its next use.
+thread; `set_threads` gives it more, in a pool of its own. The parent's pool comes back with its next use. A lock that
+some other thread held would never be opened in the child, so locks of models are `ForkLock`s.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 import threading
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+from weakref import WeakSet
 
 _OPENMP = re.compile(r"lib(g|i)?omp5?[-.].*so")
 _SYSTEMS = ("libgomp.so.1", "libomp.so.5", "libiomp5.so")
@@ -31,6 +34,31 @@ class _Chosen(threading.local):
 _chosen = _Chosen()
 _in_use: list[ctypes.CDLL] = []
 """The OpenMP libraries that compiled code was given."""
+
+
+class ForkLock:
+    """A lock that is open in a forked child, where the thread that held it does not exist; a copy is a new lock."""
+
+    def __init__(self) -> None:
+        self.reopen()
+        _locks.add(self)
+
+    def reopen(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[ForkLock], tuple[()]]:
+        return ForkLock, ()
+
+
+_locks: WeakSet[ForkLock] = WeakSet()
 
 
 def count_threads() -> int:
@@ -119,9 +147,11 @@ def _dissolve_pools() -> None:
             pause(_PAUSE_HARD)
 
 
-def _use_one_thread() -> None:
+def _begin_child() -> None:
     set_threads(1)
+    for lock in _locks:
+        lock.reopen()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(before=_dissolve_pools, after_in_child=_use_one_thread)
+    os.register_at_fork(before=_dissolve_pools, after_in_child=_begin_child)

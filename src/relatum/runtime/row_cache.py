@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from itertools import chain
 from sys import getsizeof
-from threading import Lock
-from typing import Any, Generic, TypeVar
-from weakref import WeakSet
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from relatum.kernels.arrays import Array, allocate
+from relatum.kernels.threads import ForkLock
 
 LIMIT = 50_000
 """The most words that are kept."""
@@ -34,19 +32,14 @@ class RowCache(Generic[Table]):
     def __init__(self, limit: int = LIMIT, max_bytes: int = MAX_BYTES) -> None:
         self._limit, self._max_bytes = limit, max_bytes
         self._n_bytes = 0
-        self._lock = Lock()
+        self._lock = ForkLock()
         self._rows: dict[str, int] = {}
         self._vectors: Table | None = None
         self._state: object = None
         self._held: object = None
-        _in_use.add(self)
-
-    def unlock(self) -> None:
-        """Take a new lock in a forked child, where the thread that held the old one does not exist."""
-        self._lock = Lock()
 
     def __reduce__(self) -> tuple[type[RowCache[Table]], tuple[int, int]]:
-        # A copy is of another network, and a lock cannot be copied.
+        # A copy is of another network.
         return type(self), (self._limit, self._max_bytes)
 
     def __len__(self) -> int:
@@ -128,15 +121,3 @@ def pad_word_rows(sentences: Sequence[Sequence[str]], rows: Sequence[int]) -> ND
 
 def join_words(sentences: Sequence[Sequence[str]]) -> list[str]:
     return list(chain.from_iterable(sentences))
-
-
-_in_use: WeakSet[RowCache[Any]] = WeakSet()
-
-
-def _unlock_all() -> None:
-    for words in _in_use:
-        words.unlock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_unlock_all)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from relatum.config import Config, EncoderConfig
@@ -24,6 +22,7 @@ from relatum.kernels.linear.cpu import is_available as can_split
 from relatum.kernels.network import cpu as network_code
 from relatum.kernels.network.characters import PackedCharacters
 from relatum.kernels.network.whole import PackedNetwork
+from relatum.kernels.threads import ForkLock
 from relatum.models.record import CURE
 from relatum.models.stored import WEIGHTS, StoredModel
 from relatum.models.vocabulary import Vocabulary
@@ -124,7 +123,7 @@ class NativeModel:
     characters: Vocabulary | None
     precision: Precision
     device: str = "cpu"
-    _lock: Any = field(default_factory=Lock, compare=False, repr=False)
+    _lock: ForkLock = field(default_factory=ForkLock, compare=False, repr=False)
 
     @classmethod
     def of(cls, stored: StoredModel, precision: Precision = "fp32") -> NativeModel:
@@ -190,10 +189,7 @@ class NativeModel:
             return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_packed")}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock())
+        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
 
     def _check(self) -> None:
         """Refuse weights that do not fit the settings."""
