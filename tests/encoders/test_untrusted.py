@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -21,6 +22,7 @@ from relatum.encoders.base import EncoderInput
 from relatum.encoders.hashing import files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.tuned import TunedEncoder
+from relatum.encoders.weights import read_tensors
 from relatum.errors import RelatumError
 
 MakeModel = Callable[..., Path]
@@ -67,6 +69,17 @@ def shard(folder: Path) -> dict[str, str]:
     index = {name: file for file, part in parts.items() for name in part}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
     return index
+
+
+def test_numbers_after_a_header_without_padding_are_read_where_compiled_code_can_read_them(tmp_path: Path) -> None:
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    path = tmp_path / "model.safetensors"
+    for n_spaces in range(4):
+        padded = header + b" " * n_spaces
+        path.write_bytes(len(padded).to_bytes(8, "little") + padded + np.array([1, 2], "<f4").tobytes())
+        values = read_tensors(path)["x"]
+        assert values.tolist() == [1, 2]
+        assert values.flags.aligned
 
 
 @KINDS

@@ -77,7 +77,9 @@ def read_tensors(path: Path) -> dict[str, Array]:
         if entry["dtype"] not in _DTYPES:
             raise SafetensorError(f"found {entry['dtype']} for {name}, expected numbers of {', '.join(_DTYPES)}")
         start = first + entry["data_offsets"][0]
-        arrays[name] = np.ndarray(entry["shape"], _DTYPES[entry["dtype"]], memory, start)
+        values: Array = np.ndarray(entry["shape"], _DTYPES[entry["dtype"]], memory, start)
+        # Not all programs pad the header: numbers may begin anywhere, which compiled code must not read.
+        arrays[name] = np.require(values, requirements=["ALIGNED"])
     return arrays
 
 
