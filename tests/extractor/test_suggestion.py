@@ -146,6 +146,10 @@ def test_suggest_refuses_what_it_cannot_do(extractor: Extractor, tmp_path: Path)
         suggest(TEXTS, out, model=extractor, limit=0)
     with pytest.raises(ValueError, match="threshold is 2"):
         suggest(TEXTS, out, model=extractor, threshold=2)
+    unknown: Any
+    for unknown in ({"unit": "word"}, {"sort": "certain"}, {"to_format": "docred"}):
+        with pytest.raises(RelatumError, match=f"{next(iter(unknown))} is .*; expected one of"):
+            suggest(TEXTS, out, model=extractor, **unknown)
     assert not list(tmp_path.iterdir())
     assert relatum.suggest is suggest
 

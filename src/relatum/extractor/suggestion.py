@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from relatum.data.conversion import write_documents
 from relatum.data.formats import get_format, label_studio
@@ -67,6 +67,9 @@ def suggest(  # noqa: PLR0913 -- an argument for each option of the command
         check_threshold(threshold)
     if limit is not None and limit < 1:
         raise RelatumError(f"limit is {limit}; expected at least 1, or None to write all tasks")
+    for key, value, known in (("unit", unit, Unit), ("sort", sort, Sort), ("to_format", to_format, Tool)):
+        if value not in get_args(known):
+            raise RelatumError(f"{key} is {value!r}; expected one of {', '.join(get_args(known))}")
     extractor = model if isinstance(model, Extractor) else Extractor.from_pretrained(model)
     version, schema = extractor.version or "relatum", extractor.schema
     problems = Problems()
