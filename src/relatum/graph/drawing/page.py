@@ -45,8 +45,9 @@ def select_strongest(graph: KnowledgeGraph, max_nodes: int) -> tuple[list[Node],
     ranked = sorted(graph.edges, key=lambda edge: (-edge.count, -(edge.score or 0)))
     chosen: set[str] = set()
     for edge in ranked:
-        if len(chosen | {edge.head, edge.tail}) <= max_nodes:
-            chosen |= {edge.head, edge.tail}
+        new = {edge.head, edge.tail} - chosen
+        if len(chosen) + len(new) <= max_nodes:
+            chosen |= new
     for node in sorted(graph.nodes, key=lambda node: -node.count):
         if len(chosen) < max_nodes:
             chosen.add(node.id)

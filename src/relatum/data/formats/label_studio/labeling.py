@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,11 +48,14 @@ class LabelingConfig:
                 "labelling configuration: found XML that has errors or declares entities; expected well-formed XML "
                 "without entities of its own"
             ) from None
-        controls = [tag for tag in _find(root, "labels") if tag.get("name")]
+        controls: defaultdict[str, list[Element]] = defaultdict(list)
+        for tag in _find(root, "labels"):
+            for target in tag.get("toName", "").split(",") if tag.get("name") else ():
+                controls[target].append(tag)
         for text in _find(root, "text"):
             name, key = text.get("name", ""), text.get("value", "")
-            own = [tag for tag in controls if name and name in tag.get("toName", "").split(",")]
-            if not own:
+            own = controls.get(name)
+            if not name or not own:
                 continue
             if not key.startswith("$") or not key[1:]:
                 raise FormatError(f"labelling configuration: found a <Text> whose value is no $variable; {_CURE}")
