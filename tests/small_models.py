@@ -10,6 +10,7 @@ import torch
 from relatum.config import load_config
 from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.resolve import load_encoder
+from relatum.encoders.words import WordVectors
 from relatum.models.build import build_model
 from relatum.models.collate import collate_batch
 from relatum.models.inputs import ModelInputs
@@ -36,10 +37,12 @@ SETTINGS = (
 )
 
 
-def make_small_model(*overrides: str, seed: int = 160, spread: float = 1.5, schema: Schema = SCHEMA) -> Model:
+def make_small_model(
+    *overrides: str, seed: int = 160, spread: float = 1.5, schema: Schema = SCHEMA, words: WordVectors | None = None
+) -> Model:
     """Weights so large that entities of several words and relations are found in any text."""
     config = load_config(None, (*SETTINGS, *overrides))
-    model = build_model(config, schema, load_encoder(config.encoder, want_maps=True), None, "abdefhilmnoprstuw")
+    model = build_model(config, schema, load_encoder(config.encoder, want_maps=True), words, "abdefhilmnoprstuw")
     torch.manual_seed(seed)
     for parameter in model.network.parameters():
         parameter.data = spread * torch.randn_like(parameter)

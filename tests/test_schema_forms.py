@@ -99,6 +99,15 @@ def test_labels_are_read_from_the_json_schema_of_others() -> None:
     assert Schema.from_json_schema(Found.model_json_schema()) == expected
 
 
+def test_references_to_names_with_slashes_are_followed() -> None:
+    labels: dict[str, Any] = {"items": {"properties": {"label": {"enum": ["Org"]}}}}
+    record = {
+        "properties": {"entities": {"$ref": "#/$defs/a~1b~0c"}, "relations": labels},
+        "$defs": {"a/b~c": labels},
+    }
+    assert Schema.from_json_schema(record).entity_types == ("Org",)
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [

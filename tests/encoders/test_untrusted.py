@@ -22,7 +22,7 @@ from relatum.encoders.base import EncoderInput
 from relatum.encoders.hashing import files_hash, weights_hash
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.tuned import TunedEncoder
-from relatum.encoders.weights import read_tensors
+from relatum.encoders.weights import WEIGHTS, read_tensors
 from relatum.errors import RelatumError
 
 MakeModel = Callable[..., Path]
@@ -80,6 +80,15 @@ def test_numbers_after_a_header_without_padding_are_read_where_compiled_code_can
         values = read_tensors(path)["x"]
         assert values.tolist() == [1, 2]
         assert values.flags.aligned
+
+
+@KINDS
+def test_weights_in_numbers_that_are_not_read_are_refused(copy: Callable[[str], Path], kind: str) -> None:
+    folder = copy(kind)
+    weights = {name: values.to(torch.float8_e4m3fn) for name, values in load_file(folder / WEIGHTS).items()}
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+    with pytest.raises(RelatumError, match=r"cannot be read .*found F8_E4M3 for"):
+        read(folder)
 
 
 @KINDS

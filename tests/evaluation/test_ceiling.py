@@ -112,6 +112,14 @@ def test_limits_of_decoding_lower_the_ceiling_and_are_named() -> None:
     }, "each annotation is lost for one reason, the first"
 
 
+def test_symmetric_relation_is_of_the_pair_that_begins_with_the_earlier_entity() -> None:
+    rome, italy = Entity(Span(0, 1), "Loc"), Entity(Span(1, 2), "Loc")
+    gold = Annotation((rome, italy), (Relation(rome, italy, "In"), Relation(italy, rome, "Near")))
+    limits = Limits(several_relations=False)
+    (loss,) = measure_ceiling([Example(SENTENCE, gold)], SPANS, limits=limits).losses
+    assert (loss.n_entities, loss.n_relations) == (0, 1)
+
+
 def test_relations_that_no_window_holds_lower_the_ceiling() -> None:
     windows = [Span(0, 4), Span(3, 7)]
     assert lose(find_windows=lambda _: windows) == {"in no window (extraction.max_words)": (0, 1)}

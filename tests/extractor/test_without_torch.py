@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from relatum.encoders.base import EncoderInput
+from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, MissingExtraError, RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.result import Extraction
@@ -24,7 +28,7 @@ from relatum.runtime.native.reader import NativeReader
 from relatum.runtime.native.runtime import NativeRuntime
 from relatum.runtime.torch import TorchRuntime
 
-from ..small_models import make_small_model
+from ..small_models import make_small_model, seal
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SHIPPED = ("news", "drugs")
@@ -242,6 +246,30 @@ def test_shapes_of_all_weights_are_known(tmp_path: Path) -> None:
     for number, overrides in enumerate([(), ("characters.kind=none",), ("model.share_layers=true",)]):
         model = NativeModel.of(load(save(tmp_path / str(number), *overrides))._held.stored)  # type: ignore[union-attr]
         assert expected_shapes(model) == {name: one.shape for name, one in model.stored.weights.items()}
+
+
+@needs_compiled_code
+def test_weights_that_do_not_fit_the_settings_are_refused_before_compiled_code_reads_them(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    name = next(name for name in weights if name.endswith("guide.weight"))
+    for wrong in ({name: weights[name][:, :-1].contiguous()}, {"another": torch.zeros(1)}):
+        save_file({**weights, **wrong}, folder / "model.safetensors")
+        seal(folder)
+        with pytest.raises(RelatumError, match=rf"the weights do not fit config\.json: {next(iter(wrong))} has"):
+            load(folder)
+
+
+@needs_compiled_code
+@pytest.mark.parametrize("unknown", ["learned", "zero"])
+def test_word_vectors_are_read_as_torch_reads_them(unknown: str, tmp_path: Path) -> None:
+    vectors = WordVectors(("erik", "dahl", "oslo"), 3 * torch.randn(3, 5, generator=torch.Generator().manual_seed(0)))
+    settings = "encoder.kind=huggingface", f"words.unknown={unknown}"
+    Extractor(make_small_model(*settings, spread=0.3, words=vectors)).save(tmp_path / "model")
+    batch = EncoderInput([("Erik", "Dahl", "lives"), ("Oslo", "is", "cold")])
+    own = load(tmp_path / "model").runtime.read(batch).entity_logits
+    others = Extractor.from_pretrained(tmp_path / "model", "cpu", runtime="torch").runtime.read(batch).entity_logits
+    np.testing.assert_allclose(own, np.asarray(others), atol=1e-4)
 
 
 @needs_compiled_code

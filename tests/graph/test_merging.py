@@ -56,6 +56,13 @@ def test_names_that_differ_in_spaces_case_article_and_possessive_are_one_node() 
     assert [edge.count for edge in graph.edges] == [2, 1]
 
 
+def test_threshold_leaves_out_names_and_their_relations() -> None:
+    graph = KnowledgeGraph.of([FIRST], threshold=0.505)  # "Ada Marsh" has 0.5, all relations 0.75
+    assert graph.triples() == [("Marsh", "Live_In", "Oldhaven")]
+    assert [node.name for node in graph.nodes] == ["Tarn Bank", "Marsh", "Oldhaven"]
+    assert not KnowledgeGraph.of([FIRST], threshold=0.8).nodes
+
+
 def test_evidence_says_the_document_the_names_and_the_sentence() -> None:
     (work, live) = KnowledgeGraph.of([FIRST, SECOND]).edges
     assert [(one.document, one.start, one.end, one.text) for one in work.evidence] == [

@@ -108,6 +108,7 @@ def test_webanno_is_recognised_in_folders_and_single_files(tmp_path: Path, name:
         ("BT_de", "de", "expected a relation layer that ends in BT_"),
         ("1-4\t14-18", "1-4\t15-18", "found the word 'runs'; expected 'uns', as the offsets say"),
         ("1-4\t14-18", "1-4\t18-14", "expected a start before the end"),
+        ("1-3\t8-13\tIlves", "1-3\t3-13\tMara Ilves", "expected words that do not overlap"),
         ("1-4\t14-18", "1-4\t14-99", "found the offsets 14-99; expected at most 29"),
         ("1-1\t0-2", "1-1\t0-1", "expected UTF-16 offsets that do not cut a character in two"),
         ("1-1\t0-2", "1-1\t99999999-100000001", "expected the first word of the text of its sentence"),
