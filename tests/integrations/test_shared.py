@@ -46,6 +46,8 @@ def test_surname_in_a_later_chunk_of_a_document_is_the_person_of_an_earlier_chun
     assert people(together[0]) == [("peop/ingrid-solheim", "Ingrid Solheim", "Ingrid Solheim")]
     assert people(together[1]) == [("peop/ingrid-solheim", "Solheim", "Ingrid Solheim")]
     assert people(together[2]) == []
+    _, nameless = merge_texts(extractions, ["", "", "b"])
+    assert list(map(people, nameless)) == list(map(people, together))
     for number, part in enumerate(together):
         for _, evidence in part.edges:
             assert all(one.text == chunks[number][one.start : one.end] for one in evidence)

@@ -62,7 +62,7 @@ def merge_texts(
     chunks: dict[str, list[Extraction]] = {}
     for name, extraction in zip(names, extractions, strict=True):
         chunks.setdefault(name, []).append(extraction)
-    joined = {name: _Joined(name, of_document) for name, of_document in chunks.items()}
+    joined = {str(number): _Joined(str(number), of_document) for number, of_document in enumerate(chunks.values())}
     graph = KnowledgeGraph.of(one.extraction for one in joined.values())
     parts = {extraction.document.id: TextGraph() for extraction in extractions}
     nodes, edges = [], []
