@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
@@ -258,6 +259,16 @@ def test_weights_that_do_not_fit_the_settings_are_refused_before_compiled_code_r
         seal(folder)
         with pytest.raises(RelatumError, match=rf"the weights do not fit config\.json: {next(iter(wrong))} has"):
             load(folder)
+
+
+@needs_compiled_code
+def test_threads_that_ask_for_the_model_at_once_get_the_same(tmp_path: Path) -> None:
+    extractor = load(save(tmp_path))
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(lambda _: extractor.model, range(4)))
+        runtimes = list(pool.map(lambda _: extractor.runtime, range(4)))
+    assert {id(one) for one in models} == {id(extractor.model)}
+    assert {id(one) for one in runtimes} == {id(extractor.runtime)}
 
 
 @needs_compiled_code

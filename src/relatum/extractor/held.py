@@ -13,6 +13,7 @@ from relatum.data.splitting import Splitter
 from relatum.errors import MissingExtraError, RelatumError
 from relatum.extractor.device import choose_device, has_torch, is_cpu
 from relatum.kernels.backend import allows_compiled
+from relatum.kernels.threads import ForkLock
 from relatum.models.model import Model
 from relatum.models.stored import StoredModel
 from relatum.runtime.base import Runtime, select
@@ -37,6 +38,7 @@ class ModelHolder:
         self._held = model
         self._runtime_name = runtime
         self._selected: tuple[object, object, Runtime | NativeReader] | None = None
+        self._lock = ForkLock()  # several threads may ask for the model, or for the runtime, at once
 
     @property
     def model(self) -> Model:
@@ -44,12 +46,13 @@ class ModelHolder:
 
         A model that compiled code has read so far is made of torch's modules at first use, which needs torch.
         """
-        if isinstance(self._held, NativeModel):
-            try:
-                self._held = self._held.to_torch()
-            except ImportError as error:
-                raise MissingExtraError("looking into a model, or saving or changing it,", "torch") from error
-        return self._held
+        with self._lock:
+            if isinstance(self._held, NativeModel):
+                try:
+                    self._held = self._held.to_torch()
+                except ImportError as error:
+                    raise MissingExtraError("looking into a model, or saving or changing it,", "torch") from error
+            return self._held
 
     @model.setter
     def model(self, model: Model) -> None:
@@ -80,10 +83,11 @@ class ModelHolder:
         """The runtime that reads with the model; selected at first use, and again for another model or device."""
         if not allows_compiled() and isinstance(self._held, NativeModel):
             self.model  # noqa: B018  # another backend was named, and only torch has others
-        held, device = self._held, self._held.device
-        if self._selected is None or self._selected[0] is not held or self._selected[1] != device:
-            self._selected = held, device, self._select()
-        return self._selected[2]
+        with self._lock:
+            held, device = self._held, self._held.device
+            if self._selected is None or self._selected[0] is not held or self._selected[1] != device:
+                self._selected = held, device, self._select()
+            return self._selected[2]
 
     def _select(self) -> Runtime | NativeReader:
         if isinstance(self._held, NativeModel):
