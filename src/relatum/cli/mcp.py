@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from relatum.cli.options import MaxCells, Precision
-from relatum.cli.serve import name_models
+from relatum.cli.serve import name_models, shipped_default_first
 
 
 def mcp(
