@@ -62,9 +62,12 @@ def _commands_are_made_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's chromium, or another one that is on the path."""
+    """Debian's chromium, or another one that is on the path.
+
+    As long as it is there, an event loop runs in this thread, so that no test can run another one.
+    """
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:

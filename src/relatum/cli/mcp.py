@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from relatum.cli.options import MaxCells, Precision
-from relatum.cli.serve import DEFAULT, name_models
+from relatum.cli.serve import name_models, shipped_default_first
 
 
 def mcp(
@@ -43,10 +43,9 @@ def mcp(
     if port is not None and not http:
         raise RelatumError("--port: there is no port without --http; give --http, too, or leave out --port")
     from relatum.extractor.extractor import Extractor
-    from relatum.extractor.finding import shipped_models
     from relatum.integrations.mcp import make_server, run_http, run_stdio
 
-    named = name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT))
+    named = name_models(models or shipped_default_first())
     extractors = {
         name: Extractor.from_pretrained(path, device, precision, max_cells=max_cells) for name, path in named.items()
     }

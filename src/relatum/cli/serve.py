@@ -109,13 +109,12 @@ def serve(
         if token is None and not is_local(listener):
             say(f"anybody who reaches {address_of(listener)} can use the models; set RELATUM_TOKEN to ask for a token")
         from relatum.extractor.extractor import Extractor
-        from relatum.extractor.finding import shipped_models
         from relatum.web.app import make_app
         from relatum.web.label_studio import LabelStudioBackend
         from relatum.web.served import ServedModel
 
         served = []
-        for name, path in name_models(models or sorted(shipped_models(), key=lambda one: one != DEFAULT)).items():
+        for name, path in name_models(models or shipped_default_first()).items():
             extractor = Extractor.from_pretrained(path, device, precision, batch_size, max_cells, *rules)
             served.append(ServedModel(name, extractor, limits, batch_size, readers))
         backend = LabelStudioBackend(served[0], threshold) if label_studio else None
@@ -132,6 +131,13 @@ def serve(
             webbrowser.open(address)
         server.run(sockets=[listener])
     say("stopped")
+
+
+def shipped_default_first() -> list[str]:
+    """Return the names of the models that come with relatum, beginning with the default."""
+    from relatum.extractor.finding import shipped_models
+
+    return sorted(shipped_models(), key=lambda name: name != DEFAULT)
 
 
 def name_models(given: list[str]) -> dict[str, str]:

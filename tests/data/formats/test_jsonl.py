@@ -537,5 +537,5 @@ def test_jsonl_of_any_damage_is_reported(data: st.DataObject, read_as: ReadAs) -
 
 
 def test_jsonl_says_what_it_holds() -> None:
-    everything = {field.name: field.name != "words" for field in fields(Holds)} | {"metadata_keys": ()}
-    assert asdict(FORMAT.holds) == everything
+    limits = {"words": False, "metadata_keys": (), "attribute_names": (), "line_breaks": None}
+    assert asdict(FORMAT.holds) == {field.name: True for field in fields(Holds)} | limits

@@ -37,6 +37,7 @@ def _parse(record: Field, default_id: str) -> Document | None:
             f"only {', '.join(map(repr, record.mapping())) or 'no keys'}"[:200],
         )
     data = record.need("data")
+    data.mapping()  # before a task without annotations is passed over
     regions: list[Field] = []
     relations: list[Field] = []
     others: list[Field] = []
