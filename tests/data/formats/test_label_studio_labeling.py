@@ -86,6 +86,7 @@ def test_config_is_read_whatever_its_tags_are_called() -> None:
         ("<View>" * 100_000, "XML that has errors"),
         ('<!DOCTYPE x [<!ENTITY secret "a">]><View>&secret;</View>', "or declares entities"),
         ('<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/passwd">]><View/>', "or declares entities"),
+        ("<View>" * 101 + "</View>" * 101, "nests elements too deeply"),
         ("<View/>", "no text with labels"),
         ('<View><Text name="t" value="$t"/></View>', "no text with labels"),
         ('<View><Labels name="l" toName="t"/><HyperText name="t" value="$t"/></View>', "no text with labels"),

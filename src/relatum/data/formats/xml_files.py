@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -13,18 +14,21 @@ from relatum.data.records import BadRecord, show
 NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]|\ufffe|\uffff")  # as one set it would take long to compile
 """The characters that XML cannot hold."""
 _CHUNK = 1 << 16
-_DEEPEST = 100
-"""The most elements that may stand inside one another: elements are read by functions that call themselves."""
+DEEPEST = 100
+"""The most elements inside one another, for those who read elements by functions that call themselves."""
 _IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _IN_ATTRIBUTE = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;"}
 )
 
 
-def parse_xml(data: bytes | str) -> Element:
-    """Parse XML into its root element; nothing outside the file is loaded, and declarations of entities are refused."""
+def parse_xml(data: bytes | str, deepest: float = inf) -> Element:
+    """Parse XML into its root element; nothing outside the file is loaded, and declarations of entities are refused.
+
+    So are more than `deepest` elements inside one another.
+    """
     builder = TreeBuilder()
-    _feed(_parser(builder), data, is_last=True)
+    _feed(_safe_parser(builder.start, builder.end, builder.data, deepest), data, is_last=True)
     return builder.close()
 
 
@@ -45,7 +49,7 @@ class _Elements:
     """A parser that builds the elements of one name and passes over everything else."""
 
     def __init__(self, tag: str) -> None:
-        self.parser = _safe_parser(self._start, self._end, self._data)
+        self.parser = _safe_parser(self._start, self._end, self._data, DEEPEST)
         self.done: list[tuple[Element, int]] = []
         self._tag = tag
         self._builder: TreeBuilder | None = None
@@ -71,12 +75,11 @@ class _Elements:
             self._builder.data(text)
 
 
-def _parser(builder: TreeBuilder) -> expat.XMLParserType:
-    return _safe_parser(builder.start, builder.end, builder.data)
-
-
 def _safe_parser(
-    start: Callable[[str, dict[str, str]], object], end: Callable[[str], object], data: Callable[[str], object]
+    start: Callable[[str, dict[str, str]], object],
+    end: Callable[[str], object],
+    data: Callable[[str], object],
+    deepest: float,
 ) -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -86,8 +89,8 @@ def _safe_parser(
     def begun(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
         depth += 1
-        if depth > _DEEPEST:
-            raise BadRecord(f"more than {_DEEPEST} elements inside one another", "XML of ordinary depth")
+        if depth > deepest:
+            raise BadRecord(f"more than {deepest} elements inside one another", "XML of ordinary depth")
         start(name, attributes)
 
     def ended(name: str) -> None:

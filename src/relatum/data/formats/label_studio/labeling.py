@@ -39,14 +39,14 @@ class LabelingConfig:
     @classmethod
     def parse(cls, xml: str) -> LabelingConfig:
         """Read a configuration; the first text that has labels counts. Messages do not quote it."""
-        from relatum.data.formats.xml_files import parse_xml  # few read a configuration
+        from relatum.data.formats.xml_files import DEEPEST, parse_xml  # few read a configuration
 
         try:
-            root = parse_xml(xml)
+            root = parse_xml(xml, DEEPEST)
         except BadRecord:
             raise FormatError(
-                "labelling configuration: found XML that has errors or declares entities; expected well-formed XML "
-                "without entities of its own"
+                "labelling configuration: found XML that has errors, nests elements too deeply or declares entities; "
+                "expected well-formed XML without entities of its own"
             ) from None
         controls: defaultdict[str, list[Element]] = defaultdict(list)
         for tag in _find(root, "labels"):
