@@ -272,6 +272,18 @@ def test_threads_that_ask_for_the_model_at_once_get_the_same(tmp_path: Path) -> 
 
 
 @needs_compiled_code
+def test_model_that_was_loaded_reads_on_when_its_file_is_written_over(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    said = run(
+        "import pathlib\nfrom relatum import Extractor\n"
+        f"extractor = Extractor.from_pretrained({str(folder)!r}, 'cpu')\n"
+        f"pathlib.Path({str(folder / 'model.safetensors')!r}).write_bytes(b'')\n"
+        f"print(len(extractor({TEXT!r}).entities))\n"
+    )
+    assert int(said) >= 0
+
+
+@needs_compiled_code
 @pytest.mark.parametrize("unknown", ["learned", "zero"])
 def test_word_vectors_are_read_as_torch_reads_them(unknown: str, tmp_path: Path) -> None:
     vectors = WordVectors(("erik", "dahl", "oslo"), 3 * torch.randn(3, 5, generator=torch.Generator().manual_seed(0)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 from safetensors import SafetensorError
 
 from relatum.config import Config
@@ -85,8 +86,9 @@ def read_card(path: Path) -> str:
 
 
 def _read_weights(path: Path) -> dict[str, Array]:
+    """Read the weights of the network into memory, where a file that is written over does not change them."""
     try:
-        return read_tensors(path)
+        return {name: np.array(values) for name, values in read_tensors(path).items()}
     except (OSError, SafetensorError) as error:
         raise RelatumError(f"{path}: the weights cannot be read ({error}); {CURE}") from None
 
