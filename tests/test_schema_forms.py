@@ -102,6 +102,7 @@ def test_labels_are_read_from_the_json_schema_of_others() -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
+        ([], "^found list, expected a JSON Schema: a dict"),
         ({}, r"^entities: found None, expected a JSON Schema of extractions"),
         ({"properties": {"entities": {"items": {"$ref": "#"}}}}, r"^entities\[\]: found None"),
         ({"properties": {"entities": {"$ref": "#/properties/entities"}}}, "^entities: found"),
@@ -111,7 +112,7 @@ def test_labels_are_read_from_the_json_schema_of_others() -> None:
         ),
     ],
 )
-def test_other_json_schemas_are_refused(record: dict[str, Any], message: str) -> None:
+def test_other_json_schemas_are_refused(record: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         Schema.from_json_schema(record)
 

@@ -99,7 +99,7 @@ def test_get_format_lists_the_formats_and_the_nearest_name() -> None:
     with pytest.raises(FormatError) as caught:
         get_format("spret")
     assert str(caught.value) == f"unknown format 'spret'; did you mean 'spert'? There are: {', '.join(FORMATS)}"
-    with pytest.raises(FormatError, match=r"unknown format 'xyzzy'; There are: jsonl, "):
+    with pytest.raises(FormatError, match=r"unknown format 'xyzzy'; there are: jsonl, "):
         get_format("xyzzy")
 
 

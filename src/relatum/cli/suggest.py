@@ -60,6 +60,7 @@ def suggest(
     from relatum.cli.console import say, warn_about
     from relatum.cli.progress import show_progress
     from relatum.data.problems import SKIP_CURE, Problems
+    from relatum.errors import RelatumError
 
     if out is None:
         raise typer.BadParameter("there is no --out; name the file to write, or a new folder for brat")
@@ -71,6 +72,8 @@ def suggest(
     if on_error == "fail":
         problems.raise_if_any(SKIP_CURE)
     warn_about(problems)
+    if not documents:
+        raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.suggestion import suggest as write_suggestions
 

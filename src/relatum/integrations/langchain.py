@@ -181,6 +181,6 @@ def _find_classes(package: str | None) -> ModuleType:
         except ImportError:
             continue
     raise RelatumError(
-        f"the class GraphDocument cannot be imported from {package or 'langchain_neo4j or langchain_community'}; it is "
-        "in neither langchain-core nor relatum: pip install langchain-neo4j, or use RelatumExtractor(returns='graph')"
+        f"the class GraphDocument cannot be imported from {package or 'langchain_neo4j or langchain_community'}: pip "
+        f"install {(package or 'langchain_neo4j').replace('_', '-')}, or use RelatumExtractor(returns='graph')"
     )
