@@ -163,7 +163,7 @@ def test_a_folder_that_may_not_be_written_to_is_an_error_that_names_the_target(
         assert caught.value.filename == str(path)
     with pytest.raises(PermissionError) as caught:
         check_target(path)
-    assert explain_os_error(caught.value).startswith(f"{path}: Permission denied; change the permissions")
+    assert explain_os_error(caught.value).startswith(f"{path}: Permission denied; change its permissions")
 
 
 def test_new_folder_appears_only_at_the_end(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ class RelatumGraphTransformer:
         return self._classes.GraphDocument(nodes=list(nodes.values()), relationships=relationships, source=document)
 
 
-def _as_list(documents: Sequence[Document]) -> list[Document]:
+def _as_list(documents: Any) -> list[str | Document]:
     if isinstance(documents, Document):
         raise TypeError("expected a list of Documents, found a single one; put it in a list, or use process_response")
     for number, document in enumerate(documents, 1):
