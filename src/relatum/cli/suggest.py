@@ -27,7 +27,11 @@ def suggest(
         Literal["label-studio", "brat", "doccano", "jsonl"], typer.Option(help="The annotation tool or format.")
     ] = "label-studio",
     model: Annotated[
-        str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of a model.")
+        str,
+        typer.Option(
+            metavar="NAME_OR_PATH",
+            help="A model that comes with relatum, the folder of a model, or OWNER/MODEL on the Hugging Face hub.",
+        ),
     ] = "news",
     unit: Annotated[
         Literal["document", "paragraph", "sentence"], typer.Option(help="What becomes a task of its own.")
