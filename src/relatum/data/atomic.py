@@ -104,13 +104,11 @@ def _check_folder(path: Path) -> None:
 
 @contextmanager
 def _naming_target(path: Path) -> Iterator[None]:
-    """Name the target, not its draft, if the draft may not be made."""
+    """Name the target, not its draft, if the draft cannot be made."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _mode(path: Path) -> int | None:
