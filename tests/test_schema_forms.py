@@ -111,6 +111,7 @@ def test_references_to_names_with_slashes_are_followed() -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
+        ([], "^found list, expected a JSON Schema: a dict"),
         ({}, r"^entities: found None, expected a JSON Schema of extractions"),
         ({"properties": {"entities": {"items": {"$ref": "#"}}}}, r"^entities\[\]: found None"),
         ({"properties": {"entities": {"$ref": "#/properties/entities"}}}, "^entities: found"),
@@ -120,7 +121,7 @@ def test_references_to_names_with_slashes_are_followed() -> None:
         ),
     ],
 )
-def test_other_json_schemas_are_refused(record: dict[str, Any], message: str) -> None:
+def test_other_json_schemas_are_refused(record: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         Schema.from_json_schema(record)
 

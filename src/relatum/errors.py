@@ -22,6 +22,9 @@ def printable(text: str, keep: str = "") -> str:
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The error numbers for a file that cannot grow; only code that writes meets them."""
 _CURES = {
+    errno.EACCES: "change its permissions or those of its folder, or name another",
+    errno.ENOTDIR: "a part of the path is a file; name another",
+    errno.EROFS: "the disk is read-only; name a place on another",
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space, or ask for a larger quota",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",

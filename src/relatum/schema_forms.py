@@ -70,6 +70,8 @@ def from_json_schema(record: Mapping[str, Any]) -> Schema:
 
     The labels are the enum of entities[].label and of relations[].label.
     """
+    if not isinstance(record, Mapping):
+        raise SchemaError(f"found {type(record).__name__}, expected a JSON Schema: a dict")
     entities = _enum(record, "entities")
     relations = _enum(record, "relations")
     listed = _properties(record).get("relations", {}).get(_TYPES)

@@ -523,3 +523,12 @@ def test_precision_and_limits_that_there_are_not_are_refused(option: tuple[str, 
 def test_several_models_are_read_with_as_one() -> None:
     assert run("--with", "second", "--model", "first", "--with", "third", TEXT).exit_code == 0
     assert FakeExtractor.loaded == (["first", "second", "third"], "auto")
+
+
+def test_a_tsv_file_has_triples_and_a_compressed_file_is_refused(tmp_path: Path) -> None:
+    run(TEXT, "--out", "found.tsv")
+    assert (tmp_path / "found.tsv").read_text(encoding="utf-8") == "Mara\tKnows\tTarn\nMara\tKnows\tOldhaven\n"
+    refused = run(TEXT, "--out", "found.jsonl.gz")
+    assert refused.exit_code == 2
+    assert "a compressed file is not written; leave out .gz" in " ".join(refused.output.replace("│", "").split())
+    assert not (tmp_path / "found.jsonl.gz").exists()

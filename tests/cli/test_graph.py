@@ -216,6 +216,16 @@ def test_inputs_and_options_that_cannot_be_used_are_refused(
     assert "nowhere: no such file or folder" in refusal(capsys, "nowhere", results)
     assert "empty: there are no documents" in refusal(capsys, tmp_path / "empty")
     assert "found an object without entities" in refusal(capsys, tmp_path / "schema.json")
+    (tmp_path / "graph.json").write_text('{\n"nodes": [], "edges": []}', encoding="utf-8")
+    assert "found a knowledge graph, which is not read here" in refusal(capsys, tmp_path / "graph.json")
+    (tmp_path / "broken.json").write_text("[1, 2", encoding="utf-8")
+    assert "broken.json: found no results of relatum extract" in refusal(capsys, tmp_path / "broken.json")
+    tasks = [{"data": {"text": "Oslo."}, "predictions": [{"result": []}]}]
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks), encoding="utf-8")
+    assert "1 × task that nobody has annotated, left out" in refusal(capsys, tmp_path / "tasks.json")
+    unread = tmp_path / "text.txt"
+    unread.touch()
+    assert "is a folder; name a file" in refusal(capsys, unread, "--model", "x", "--out", tmp_path, "--format", "html")
     assert "cannot be told from the suffix '.xml'" in refusal(capsys, results, "--out", "kg.xml")
     assert "name a new folder with --out" in refusal(capsys, results, "--format", "csv")
     assert "leave out --out" in refusal(capsys, results, "--format", "table", "--out", "kg.txt")

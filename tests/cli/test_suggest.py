@@ -140,7 +140,8 @@ def test_suggest_reads_what_extract_reads(
         ([], 2, "there is no --out"),
         (["nowhere", "--out", "x.json"], 1, "nowhere: no such file or folder"),
         (["bad.jsonl", "--out", "x.json"], 1, "--on-error skip"),
-        (["empty.txt", "--out", "x.json"], 1, "no texts with words"),
+        (["empty.txt", "--out", "x.json"], 1, "1 × text without words, left out (first: empty)"),
+        (["empty.jsonl", "--out", "x.json"], 1, "empty.jsonl: there are no texts in it; expected"),
         (["empty.txt", "--out", "x.json", "--to", "excel"], 2, "--to"),
         (["good.txt", "--out", "x.json", "--model", "newz"], 1, "did you mean 'news'"),
         (["good.txt", "--out", ".", "--to", "brat"], 1, "is a folder that is not empty"),
@@ -155,11 +156,16 @@ def test_suggest_says_what_is_wrong_and_writes_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, content in (("bad.jsonl", '{"text": 3}\n'), ("empty.txt", " \n"), ("good.txt", "Oslo.")):
+    for name, content in (
+        ("bad.jsonl", '{"text": 3}\n'),
+        ("empty.txt", " \n"),
+        ("empty.jsonl", ""),
+        ("good.txt", "Oslo."),
+    ):
         Path(name).write_text(content, encoding="utf-8")
     assert main(["suggest", *arguments]) == status
     assert message in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "empty.txt", "good.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "empty.jsonl", "empty.txt", "good.txt"]
 
 
 def test_suggest_leaves_out_bad_texts_if_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

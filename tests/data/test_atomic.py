@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from relatum.data.atomic import new_folder, replacing_file
-from relatum.errors import RelatumError
+from relatum.data.atomic import check_target, new_folder, replacing_file
+from relatum.errors import RelatumError, explain_os_error
 
 
 @pytest.fixture
@@ -143,6 +145,25 @@ def test_replacing_file_lets_two_writers_race_without_mixing_them(tmp_path: Path
             one.write_text("first")
         assert path.read_text() == "second"
     assert path.read_text() == "first"
+
+
+def test_a_folder_that_may_not_be_written_to_is_an_error_that_names_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / ".draft.partial"))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    path = tmp_path / "new" / "out.json"
+    for attempt in (replacing_file(path), new_folder(path)):
+        with pytest.raises(PermissionError) as caught, attempt:
+            raise AssertionError("nothing is to be written")
+        assert caught.value.filename == str(path)
+    with pytest.raises(PermissionError) as caught:
+        check_target(path)
+    assert explain_os_error(caught.value).startswith(f"{path}: Permission denied; change its permissions")
 
 
 def test_new_folder_appears_only_at_the_end(tmp_path: Path) -> None:

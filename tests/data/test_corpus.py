@@ -99,7 +99,7 @@ def test_get_format_lists_the_formats_and_the_nearest_name() -> None:
     with pytest.raises(FormatError) as caught:
         get_format("spret")
     assert str(caught.value) == f"unknown format 'spret'; did you mean 'spert'? There are: {', '.join(FORMATS)}"
-    with pytest.raises(FormatError, match=r"unknown format 'xyzzy'; There are: jsonl, "):
+    with pytest.raises(FormatError, match=r"unknown format 'xyzzy'; there are: jsonl, "):
         get_format("xyzzy")
 
 
@@ -136,12 +136,14 @@ def test_open_corpus_says_which_files_it_left_aside_and_why(tmp_path: Path) -> N
     _fill(tmp_path, train__json=TABLE, types__json=TYPES, folds__json=FOLDS, README__md="# About", empty__json="")
     schema = json.dumps({"entity_types": ["X"], "relation_types": []})
     _fill(tmp_path, schema__json=schema, split__json='{"train": [0], "dev": [1]}')
+    _fill(tmp_path, labeling_config__xml="<View/>")
     corpus = open_corpus(tmp_path)
     assert [part.name for part in corpus.parts] == ["train"]
     assert dict(corpus.skipped) == {
         "README.md": "not annotated data in a known format",
         "empty.json": "in no format that can be guessed (none of its first records is a JSON object that can be read)",
         "folds.json": "lists of records for 10 folds, to be used with relatum split --lists",
+        "labeling_config.xml": "a labelling interface of Label Studio",
         "schema.json": "a file of labels",
         "split.json": "lists of records",
         "types.json": "a file of labels",

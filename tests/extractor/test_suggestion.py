@@ -146,12 +146,32 @@ def test_suggest_refuses_what_it_cannot_do(extractor: Extractor, tmp_path: Path)
         suggest(TEXTS, out, model=extractor, limit=0)
     with pytest.raises(ValueError, match="threshold is 2"):
         suggest(TEXTS, out, model=extractor, threshold=2)
-    unknown: Any
-    for unknown in ({"unit": "word"}, {"sort": "certain"}, {"to_format": "docred"}):
-        with pytest.raises(RelatumError, match=f"{next(iter(unknown))} is .*; expected one of"):
-            suggest(TEXTS, out, model=extractor, **unknown)
+    for wrong, said in (
+        ({"unit": "line"}, "unit is 'line'; expected one of: document, paragraph, sentence"),
+        ({"sort": "best"}, "sort is 'best'; expected one of: uncertain, as-is"),
+        ({"to_format": "docbin"}, "to_format is 'docbin'; expected one of: label-studio, brat, doccano, jsonl"),
+    ):
+        options: Any = wrong
+        with pytest.raises(RelatumError, match=said):
+            suggest(TEXTS, out, model=extractor, **options)
+    with pytest.raises(TypeError, match="found a single str; put it in a list"):
+        suggest(TEXTS[0], out, model=extractor)
+    nothing: Any = [None]
+    with pytest.raises(TypeError, match="text 1: expected str or Document, found NoneType"):
+        suggest(nothing, out, model=extractor)
     assert not list(tmp_path.iterdir())
     assert relatum.suggest is suggest
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_a_text_is_read(extractor: Extractor, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "1.ann").touch()
+
+    texts = map(pytest.fail, ["a text was read"])
+    with pytest.raises(RelatumError, match="mine is a folder that is not empty"):
+        suggest(texts, tmp_path / "mine", model=extractor, to_format="brat")
+    with pytest.raises(RelatumError, match="mine is a folder; name a file to write"):
+        suggest(texts, tmp_path / "mine", model=extractor)
 
 
 def test_spans_of_units_hold_no_white_space_at_their_ends(extractor: Extractor) -> None:

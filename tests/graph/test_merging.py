@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -192,7 +193,13 @@ def test_keep_leaves_the_best_evidence_and_counts_the_rest() -> None:
     assert (again.edges[0].count, again.edges[0].left_out, again.nodes[0].count) == (10, 9, 10)
 
 
-def test_keep_must_leave_something() -> None:
+def test_arguments_of_other_kinds_are_refused() -> None:
+    wrong: Any = ["a text"]
+    with pytest.raises(TypeError, match="expected an Extraction or a Document, found str"):
+        KnowledgeGraph.of(wrong)
+    single: Any = Document("1", "Oslo.")
+    with pytest.raises(TypeError, match="expected a list of extractions, found a single Document"):
+        KnowledgeGraph.of(single)
     with pytest.raises(ValueError, match="keep is 0; expected at least 1"):
         KnowledgeGraph.of([], keep=0)
 

@@ -108,3 +108,9 @@ def test_graph_documents_share_the_ids_of_their_nodes(
     assert asyncio.run(transformer.aconvert_to_graph_documents(documents)) == made
     assert transformer.process_response(documents[1]).relationships[0].type == "Work_For"
     assert asyncio.run(transformer.aprocess_response(documents[1])) == transformer.process_response(documents[1])
+    wrong: Any = documents[0], ["a text"]
+    for documents, said in zip(
+        wrong, ("found a single one", "document 1: expected a Document, found str"), strict=True
+    ):
+        with pytest.raises(TypeError, match=said):
+            transformer.convert_to_graph_documents(documents)

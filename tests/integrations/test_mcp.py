@@ -20,6 +20,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import CallToolResult, TextContent
 
 from relatum.cli.app import main
+from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.integrations import mcp
 from relatum.integrations.mcp import make_server
@@ -175,3 +176,19 @@ def test_port_without_http_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
 def test_model_that_is_not_there_is_named_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mcp", "--model", "nwes"]) == 1
     assert "nwes: no such model (did you mean 'news'?)" in capsys.readouterr().err
+
+
+def test_ctrl_c_stops_the_http_server_in_order(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("relatum.integrations.mcp.run_http", interrupt)
+    assert main(["mcp", "--model", "news", "--http", "--port", "0"]) == 0
+    assert capsys.readouterr().err.endswith("relatum: stopped\n")
+
+
+def test_a_server_needs_a_model() -> None:
+    with pytest.raises(RelatumError, match="there are no models to serve"):
+        make_server({})

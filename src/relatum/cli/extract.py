@@ -25,7 +25,11 @@ def extract(
         str | None, typer.Argument(metavar="TEXT", help="The text to read. Default: --input, or else standard input.")
     ] = None,
     model: Annotated[
-        str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of a model.")
+        str,
+        typer.Option(
+            metavar="NAME_OR_PATH",
+            help="A model that comes with relatum, the folder of a model, or OWNER/MODEL on the Hugging Face hub.",
+        ),
     ] = "news",
     others: Others = None,
     input: Annotated[

@@ -73,6 +73,7 @@ def graph(
     sentences and scores that it was found in.
     """
     from relatum.cli.console import say, warn_about
+    from relatum.data.atomic import check_target
     from relatum.data.problems import SKIP_CURE, Problems
     from relatum.graph import KnowledgeGraph
     from relatum.graph.rdf import check_base
@@ -84,6 +85,8 @@ def graph(
     if format == "csv" and out is None:
         raise typer.BadParameter("csv is a folder of two files; name a new folder with --out")
     to_write = find_format(out) if out is not None and format is None else format
+    if out is not None:
+        check_target(out, folder=to_write == "csv")
 
     def load() -> Extractor:
         from relatum.extractor.extractor import Extractor  # it takes torch with it, which other input does not need
@@ -150,7 +153,7 @@ def _read(
     """
     from functools import cache
 
-    from relatum.cli.console import watch
+    from relatum.cli.console import warn_about, watch
     from relatum.cli.extract import run_extractor
     from relatum.cli.progress import show_progress
     from relatum.cli.sources import find_source
@@ -161,6 +164,12 @@ def _read(
     several = len(paths) > 1
     # All inputs are looked at before anything is read, so that a wrong name is known at once.
     readers = [find_reader(path, format) for path in paths]
+    for path, reader in zip(paths, readers, strict=True):
+        if reader is None and path.is_file() and path.suffix.lower() == ".json":
+            raise RelatumError(
+                f"{path}: found no results of relatum extract and no annotated data in a known format; if it is "
+                "annotated data, name its format with --from"
+            )
     sources = [find_source(None, path) if reader is None else None for path, reader in zip(paths, readers, strict=True)]
     count = 0
     for path, reader, source in zip(paths, readers, sources, strict=True):
@@ -177,6 +186,7 @@ def _read(
                     yield extraction.with_id(whole.as_posix()) if several else extraction
     if not count:
         problems.raise_if_any("There is nothing else to read; fix these.")
+        warn_about(problems)
         raise RelatumError(f"{', '.join(map(str, paths))}: there are no documents; expected texts or annotated data")
 
 

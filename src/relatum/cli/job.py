@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _PANEL = "Jobs: --out names a folder"
 _EVERY = 30.0
 """Seconds between two lines of progress where standard error is not a terminal."""
+_COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _SUFFIXES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".zst")
 
 Engine = Annotated[
@@ -137,6 +138,8 @@ def refuse_without_job(input: str | None, out: str | None, options: JobOptions) 
         raise typer.BadParameter(f"--input {input} is read by jobs, whose results are a folder; {cure}")
     if out is not None and Path(out).suffix.lower() in (".parquet", ".pq"):
         raise typer.BadParameter(f"--out {out}: Parquet is written by jobs, whose results are a folder; {cure}")
+    if out is not None and Path(out).suffix.lower() in _COMPRESSED:
+        raise typer.BadParameter(f"--out {out}: a compressed file is not written; leave out {Path(out).suffix}")
 
 
 def run_job(input: str, out: str | None, options: JobOptions, settings: JobSettings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import typer
@@ -58,4 +59,6 @@ def mcp(
     with bind("127.0.0.1", 8766 if port is None else port) as listener:
         listener.listen()
         say(f"serving {', '.join(extractors)} at {address_of(listener)}mcp (Ctrl-C stops)")
-        run_http(server, listener)
+        with suppress(KeyboardInterrupt):  # raised again after the server has stopped
+            run_http(server, listener)
+    say("stopped")

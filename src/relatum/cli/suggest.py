@@ -27,7 +27,11 @@ def suggest(
         Literal["label-studio", "brat", "doccano", "jsonl"], typer.Option(help="The annotation tool or format.")
     ] = "label-studio",
     model: Annotated[
-        str, typer.Option(metavar="NAME_OR_PATH", help="A model that comes with relatum, or the folder of a model.")
+        str,
+        typer.Option(
+            metavar="NAME_OR_PATH",
+            help="A model that comes with relatum, the folder of a model, or OWNER/MODEL on the Hugging Face hub.",
+        ),
     ] = "news",
     unit: Annotated[
         Literal["document", "paragraph", "sentence"], typer.Option(help="What becomes a task of its own.")
@@ -60,6 +64,7 @@ def suggest(
     from relatum.cli.console import say, warn_about
     from relatum.cli.progress import show_progress
     from relatum.data.problems import SKIP_CURE, Problems
+    from relatum.errors import RelatumError
 
     if out is None:
         raise typer.BadParameter("there is no --out; name the file to write, or a new folder for brat")
@@ -71,6 +76,8 @@ def suggest(
     if on_error == "fail":
         problems.raise_if_any(SKIP_CURE)
     warn_about(problems)
+    if not documents:
+        raise RelatumError(f"{source.where}: there are no texts in it; expected {source.expected}")
     from relatum.extractor.extractor import Extractor
     from relatum.extractor.suggestion import suggest as write_suggestions
 

@@ -20,6 +20,7 @@ _SUFFIXES: dict[str, OutputFormat] = {
     ".html": "html",
     ".htm": "html",
     ".csv": "csv",
+    ".tsv": "triples",
 }
 _SHOWN_TEXT = 2000
 """The most characters of a text that are shown above its table."""

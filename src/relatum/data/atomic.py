@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -21,14 +22,12 @@ _DRAFT = re.compile(r"\..+\.partial|\.tmp\w{6}")
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that replaces it when the block ends well, and is removed otherwise."""
-    old = _mode(path)
-    if old is not None and not stat.S_ISREG(old):
-        what = "a folder" if stat.S_ISDIR(old) else "neither a file nor a folder"
-        raise RelatumError(f"{path} is {what}; name a file to write")
+    old = _check_file(path)
     path = path.resolve()  # a symbolic link stays one
     with naming_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
+        with _naming_target(path):
+            handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
         os.close(handle)
         draft = Path(name)
         try:
@@ -43,14 +42,12 @@ def replacing_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` when the block ends well; `path` must be new or empty."""
-    old = _mode(path)
-    if old is not None and (not stat.S_ISDIR(old) or any(path.iterdir())):
-        what = "is a folder that is not empty" if stat.S_ISDIR(old) else "is a file"
-        raise RelatumError(f"{path} {what}; name a new folder, or remove it first")
+    _check_folder(path)
     path = path.resolve()
     with naming_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent))
+        with _naming_target(path):
+            draft = Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent))
         try:
             yield draft
             for file in draft.rglob("*"):
@@ -60,6 +57,19 @@ def new_folder(path: Path) -> Iterator[Path]:
             draft.replace(path)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+def check_target(path: Path, folder: bool = False) -> None:
+    """Refuse a file, or a new folder, that could not be written, before long work is done for it."""
+    if folder:
+        _check_folder(path)
+    else:
+        _check_file(path)
+    above = path.resolve().parent
+    while not above.exists():
+        above = above.parent
+    if above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def is_draft(path: Path) -> bool:
@@ -73,6 +83,32 @@ def remove_drafts(*folders: Path) -> None:
         for path in [*folder.iterdir()] if folder.is_dir() else ():
             if is_draft(path):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _check_file(path: Path) -> int | None:
+    """Refuse a path that cannot become a file; return the mode of the file that is there, None if there is none."""
+    old = _mode(path)
+    if old is not None and not stat.S_ISREG(old):
+        what = "a folder" if stat.S_ISDIR(old) else "neither a file nor a folder"
+        raise RelatumError(f"{path} is {what}; name a file to write")
+    return old
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse a path that is neither new nor an empty folder."""
+    old = _mode(path)
+    if old is not None and (not stat.S_ISDIR(old) or any(path.iterdir())):
+        what = "is a folder that is not empty" if stat.S_ISDIR(old) else "is a file"
+        raise RelatumError(f"{path} {what}; name a new folder, or remove it first")
+
+
+@contextmanager
+def _naming_target(path: Path) -> Iterator[None]:
+    """Name the target, not its draft, if the draft cannot be made."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _mode(path: Path) -> int | None:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from relatum.data.formats import FORMATS, Format, get_format, guess_format, nearest_formats
+from relatum.data.formats.label_studio.labeling import CONFIG_FILE
 from relatum.data.json_files import first_records
 from relatum.data.problems import Problems
 from relatum.data.records import show
@@ -156,7 +157,9 @@ def _place(part: Part) -> tuple[int, str]:
 
 
 def _purpose(path: Path) -> str | None:
-    """Describe a JSON file that goes with a corpus without being data, such as a file of labels; else None."""
+    """Describe a file that goes with a corpus without being data, such as a file of labels; else None."""
+    if path.name.endswith(CONFIG_FILE):
+        return "a labelling interface of Label Studio"
     if path.suffix != ".json":
         return None
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
+from relatum.data.atomic import check_target
 from relatum.data.conversion import write_documents
 from relatum.data.formats import get_format, label_studio
 from relatum.data.problems import Problems
@@ -67,20 +68,22 @@ def suggest(  # noqa: PLR0913 -- an argument for each option of the command
         check_threshold(threshold)
     if limit is not None and limit < 1:
         raise RelatumError(f"limit is {limit}; expected at least 1, or None to write all tasks")
-    for key, value, known in (("unit", unit, Unit), ("sort", sort, Sort), ("to_format", to_format, Tool)):
-        if value not in get_args(known):
-            raise RelatumError(f"{key} is {value!r}; expected one of {', '.join(get_args(known))}")
+    _check_choices(unit, sort, to_format)
+    if isinstance(texts, str | Document):
+        raise TypeError(f"texts: expected a list of texts, found a single {type(texts).__name__}; put it in a list")
+    format = get_format(to_format)
+    check_target(Path(target), folder=not format.suffix)
     extractor = model if isinstance(model, Extractor) else Extractor.from_pretrained(model)
     version, schema = extractor.version or "relatum", extractor.schema
     problems = Problems()
     pairs = ((task.text, task) for task in _make_tasks(texts, unit, extractor, problems))
     found = list(extractor.pipe(pairs, on_progress=on_progress, as_tuples=True))
     if not found:
-        raise RelatumError(f"{target}: there are no texts with words to make tasks of; nothing was written")
+        reasons = "; ".join(problems.remark_lines()) or "no texts were given"
+        raise RelatumError(f"there are no texts with words to make tasks of, so {target} was not written: {reasons}")
     if sort == "uncertain":
         found.sort(key=lambda pair: certainty(pair[0]))
     chosen = [_suggested(task, extraction, threshold) for extraction, task in found[:limit]]
-    format = get_format(to_format)
     if to_format == "label-studio":
         format = label_studio.predictions_of(schema, version)
     if not format.suffix:
@@ -92,12 +95,20 @@ def suggest(  # noqa: PLR0913 -- an argument for each option of the command
     return Suggestions(len(chosen), len(found), n_empty, done.written, version, problems)
 
 
+def _check_choices(unit: Unit, sort: Sort, to_format: Tool) -> None:
+    for name, value, choices in (("unit", unit, Unit), ("sort", sort, Sort), ("to_format", to_format, Tool)):
+        if value not in get_args(choices):
+            raise RelatumError(f"{name} is {value!r}; expected one of: {', '.join(get_args(choices))}")
+
+
 def _make_tasks(
     texts: Iterable[str | Document], unit: Unit, extractor: Extractor, problems: Problems
 ) -> Iterator[Document]:
     """Yield a document without annotation for each unit of each text."""
     for number, text in enumerate(texts, 1):
         document = Document(f"text-{number}", text) if isinstance(text, str) else text
+        if not isinstance(document, Document):
+            raise TypeError(f"text {number}: expected str or Document, found {type(text).__name__}")
         spans = find_units(document.text, unit, extractor)
         if not spans:
             problems.remark("text without words, left out", document.id)

@@ -101,6 +101,8 @@ class KnowledgeGraph:
         from relatum.graph.merging import GraphBuilder
 
         builder = GraphBuilder(keep, threshold)
+        if not isinstance(extractions, Iterable):
+            raise TypeError(f"expected a list of extractions, found a single {type(extractions).__name__}")
         for extraction in extractions:
             builder.add(extraction)
         return builder.build()

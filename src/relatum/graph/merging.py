@@ -43,6 +43,8 @@ class GraphBuilder:
     def add(self, extraction: Extracted | Document) -> None:
         """Merge the entities and relations of one document."""
         self._n_documents += 1
+        if not hasattr(extraction, "document") and not isinstance(extraction, Document):
+            raise TypeError(f"expected an Extraction or a Document, found {type(extraction).__name__}")
         if isinstance(extraction, Document):
             document, sentences = extraction, sentence_spans(extraction)
         else:

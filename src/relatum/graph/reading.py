@@ -75,6 +75,11 @@ def _read_object(path: Path, problems: Problems) -> Iterator[Document]:
     except BadRecord as bad:
         problems.add(Problem(str(path), bad.found, bad.expected))
         return
+    if isinstance(record.value, dict) and {"nodes", "edges"} <= record.value.keys():
+        raise RelatumError(
+            f"{path}: found a knowledge graph, which is not read here; give the texts or results that it was made "
+            "from, or load it in Python with KnowledgeGraph.from_dict and save it in another format"
+        )
     if isinstance(record.value, dict) and "entities" not in record.value:
         raise RelatumError(f"{path}: found an object without entities; expected the JSON that relatum extract writes")
     yield from read_records(path, iter([record]), jsonl.parse_record, problems)

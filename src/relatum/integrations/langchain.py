@@ -137,13 +137,13 @@ class RelatumGraphTransformer:
         self, documents: Sequence[Document], config: RunnableConfig | None = None
     ) -> list[Any]:
         """Return a graph document for each document, in their order; documents are read together."""
-        return self._convert(documents, self._reader.batch(list(documents), config))
+        return self._convert(documents, self._reader.batch(_as_list(documents), config))
 
     async def aconvert_to_graph_documents(
         self, documents: Sequence[Document], config: RunnableConfig | None = None
     ) -> list[Any]:
         """Do the same in a thread."""
-        return self._convert(documents, await self._reader.abatch(list(documents), config))
+        return self._convert(documents, await self._reader.abatch(_as_list(documents), config))
 
     def _convert(self, documents: Sequence[Document], extractions: Sequence[Extraction]) -> list[Any]:
         numbered = [extraction.with_id(str(number)) for number, extraction in enumerate(extractions)]
@@ -164,6 +164,15 @@ class RelatumGraphTransformer:
         return self._classes.GraphDocument(nodes=list(nodes.values()), relationships=relationships, source=document)
 
 
+def _as_list(documents: Any) -> list[str | Document]:
+    if isinstance(documents, Document):
+        raise TypeError("expected a list of Documents, found a single one; put it in a list, or use process_response")
+    for number, document in enumerate(documents, 1):
+        if not isinstance(document, Document):
+            raise TypeError(f"document {number}: expected a Document, found {type(document).__name__}")
+    return list(documents)
+
+
 def _text(input: object) -> object:
     """Return the text of an input; anything else is left for the extractor, which says what it expected."""
     return input.page_content if isinstance(input, Document) else input
@@ -181,6 +190,6 @@ def _find_classes(package: str | None) -> ModuleType:
         except ImportError:
             continue
     raise RelatumError(
-        f"the class GraphDocument cannot be imported from {package or 'langchain_neo4j or langchain_community'}; it is "
-        "in neither langchain-core nor relatum: pip install langchain-neo4j, or use RelatumExtractor(returns='graph')"
+        f"the class GraphDocument cannot be imported from {package or 'langchain_neo4j or langchain_community'}: pip "
+        f"install {(package or 'langchain_neo4j').replace('_', '-')}, or use RelatumExtractor(returns='graph')"
     )

@@ -202,6 +202,8 @@ class _Tools:
 
 def make_server(models: Mapping[str, Extractor], max_characters: int = MAX_CHARACTERS) -> Server[Any]:
     """Make a server with these models, by the names that clients use; the first is the default model."""
+    if not models:
+        raise RelatumError("there are no models to serve; give at least one, such as {'news': extractor}")
     tools = _Tools(models, max_characters).by_name
 
     async def list_tools(_context: object, _asked: object) -> types.ListToolsResult:

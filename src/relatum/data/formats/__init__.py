@@ -65,8 +65,8 @@ def get_format(name: str) -> Format:
         return FORMATS[name]
     except KeyError:
         near = difflib.get_close_matches(name, FORMATS, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise FormatError(f"unknown format {name!r}; {hint}There are: {', '.join(FORMATS)}") from None
+        hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+        raise FormatError(f"unknown format {name!r}; {hint}: {', '.join(FORMATS)}") from None
 
 
 def guess_format(path: Path) -> Format | None:

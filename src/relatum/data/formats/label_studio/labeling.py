@@ -14,6 +14,8 @@ from relatum.schema import Schema
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+CONFIG_FILE = "labeling_config.xml"
+"""The end of the name of the file with the labelling configuration."""
 _CURE = 'expected a <Text name="…" value="$…"/> with <Labels toName="…"> for it'
 
 
@@ -95,4 +97,4 @@ def labeling_config(schema: Schema) -> tuple[str, str]:
     labels = [f"    <Label value={quoteattr(label)}/>" for label in schema.entity_types]
     lines += ['  <Labels name="label" toName="text">', *labels, "  </Labels>"]
     lines += ['  <Text name="text" value="$text"/>', "</View>"]
-    return "labeling_config.xml", "\n".join(lines) + "\n"
+    return CONFIG_FILE, "\n".join(lines) + "\n"
