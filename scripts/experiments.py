@@ -36,6 +36,7 @@ from relatum.training.runs.summary import Spread
 
 ROOT = Path(__file__).parent.parent
 KEYS = {"name", "data", "config", "set", "options", "seeds", "folds", "n_folds"}
+NEEDED = {"name", "data", "config"}
 TASKS = ("entities", "relations", "relations_strict")
 
 
@@ -58,14 +59,21 @@ class Preparation:
 
 def read_plan(path: Path, places: Mapping[str, str]) -> tuple[list[Preparation], list[Planned]]:
     """Return the preparations and the runs of a file; `places` are the folders that the file names in braces."""
-    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RelatumError(f"{path}: not a file of experiments: {error}; see experiments/ for examples") from None
     if unknown := content.keys() - {"prepare", "run"}:
         raise RelatumError(f"{path}: unknown key {min(unknown)!r}; expected [[prepare]] and [[run]]")
     prepare = [
         Preparation(Path(entry["target"].format(**places)), tuple(part.format(**places) for part in entry["python"]))
         for entry in content.get("prepare", ())
     ]
-    runs = [run for number, entry in enumerate(content["run"], 1) for run in _expand(path, number, entry, places)]
+    runs = [
+        run for number, entry in enumerate(content.get("run", ()), 1) for run in _expand(path, number, entry, places)
+    ]
+    if not runs:
+        raise RelatumError(f"{path}: found no [[run]]; expected at least one, with name, data and config")
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -77,6 +85,9 @@ def _expand(path: Path, number: int, entry: Mapping[str, Any], places: Mapping[s
     """Yield a run for every seed on every fold."""
     if unknown := entry.keys() - KEYS:
         raise RelatumError(f"{path}: run {number} has the unknown key {min(unknown)!r}; expected {sorted(KEYS)}")
+    needed = NEEDED | {"n_folds"} if "folds" in entry else NEEDED
+    if missing := needed - entry.keys():
+        raise RelatumError(f"{path}: run {number} has no {min(missing)!r}")
     fixed = [entry["data"].format(**places), "--config", str(ROOT / entry["config"])]
     fixed += [part for setting in entry.get("set", ()) for part in ("--set", setting.format(**places))]
     fixed += [option.format(**places) for option in entry.get("options", ())]
@@ -143,7 +154,10 @@ def _end(run: Planned, status: int, out: Path) -> bool:
 def show(out: Path) -> None:
     """Print mean and standard deviation of the scores of every experiment, in per cent."""
     scores: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for path in sorted((out / "results").glob("*.json")):
+    paths = sorted((out / "results").glob("*.json"))
+    if not paths:
+        raise RelatumError(f"{out}: found no complete run in its folder 'results'; make some first")
+    for path in paths:
         experiment = path.stem.split("-fold-")[0].rpartition("-seed-")[0] or path.stem.split("-fold-")[0]
         for part, found in RunResult.read(path).scored.items():
             for task, average in product(TASKS, ("micro", "macro")):
@@ -168,7 +182,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "show":
         show(options.out)
         return 0
-    places = {"data": os.environ.get("RELATUM_DATA", "RELATUM_DATA-is-not-set"), "out": str(options.out.resolve())}
+    if options.at_once < 1:
+        raise RelatumError(f"--at-once is {options.at_once}; expected at least 1")
+    if "RELATUM_DATA" not in os.environ:
+        raise RelatumError("RELATUM_DATA is not set; set it to the folder of the corpora")
+    places = {"data": os.environ["RELATUM_DATA"], "out": str(options.out.resolve())}
     prepare, runs = read_plan(options.file, places)
     for needed in prepare:
         if not needed.target.exists():

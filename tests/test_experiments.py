@@ -52,9 +52,38 @@ def test_experiments_with_an_unknown_key_or_one_name_twice_are_refused(tmp_path:
         read_plan(path, PLACES)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "found no \\[\\[run\\]\\]"),
+        ("[[run", "not a file of experiments"),
+        ('[[run]]\nname = "a"\n', "run 1 has no 'config'"),
+        ('[[run]]\nname = "a"\ndata = "x"\nconfig = "c"\nfolds = "f"\n', "run 1 has no 'n_folds'"),
+    ],
+)
+def test_experiments_that_cannot_be_read_say_why(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(RelatumError, match=said):
+        read_plan(path, PLACES)
+    with pytest.raises(RelatumError, match=r"missing\.toml: not a file"):
+        read_plan(tmp_path / "missing.toml", PLACES)
+
+
+def test_experiments_refuse_arguments_that_make_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RelatumError, match="found no complete run"):
+        main(["show", str(tmp_path)])
+    with pytest.raises(RelatumError, match="--at-once is 0"):
+        main(["make", str(FILES[0]), str(tmp_path), "--at-once", "0"])
+    monkeypatch.delenv("RELATUM_DATA", raising=False)
+    with pytest.raises(RelatumError, match="RELATUM_DATA is not set"):
+        main(["make", str(FILES[0]), str(tmp_path)])
+
+
 def test_experiments_continue_after_a_failure_and_make_no_run_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RELATUM_DATA", str(tmp_path))
     small = tmp_path / "small.toml"
     small.write_text(
         'encoder.kind = "none"\nsequence = { n_attention_heads = 2, feedforward_width = 8 }\ncharacters.width = 4\n'
