@@ -22,8 +22,7 @@ class StandIn(FrozenEncoder):
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         sentences = batch.words
         n_words = max(map(len, sentences))
         generator = torch.Generator().manual_seed(len("".join(word or "" for word in sentences[0])))

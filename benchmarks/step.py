@@ -132,7 +132,7 @@ class Work:
         model.network.train()
 
     def _make_updates(self, recorder: Recorder | None) -> GraphedStep:
-        return GraphedStep(self.model.network, self._optimiser, self._config, print, recorder)
+        return GraphedStep(self.model, self._optimiser, self._config, print, recorder)
 
     def epoch(self) -> Iterator[list[int]]:
         """Batches without end; after one epoch every sentence was in one."""

@@ -45,8 +45,7 @@ class Counting(FrozenEncoder):
         self.device = torch.device(device)
         return self
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         sentences = batch.words
         self.around.append(batch.context)
         self.asked.append([list(words) for words in sentences])

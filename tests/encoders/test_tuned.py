@@ -37,6 +37,10 @@ def prepare(folder: Path, *overrides: str) -> TunedEncoder:
     return TunedEncoder.prepare(settings(folder, *overrides), want_maps=True)
 
 
+def read(encoder: TunedEncoder, batch: EncoderInput) -> EncoderOutput:
+    return encoder.read(encoder.cut_batch(batch), max(batch.lengths))
+
+
 def loss_of(output: EncoderOutput) -> Tensor:
     """Of vectors and maps, neither of which is constant or sums to a constant."""
     assert output.attention_maps is not None
@@ -52,7 +56,7 @@ def learn(encoder: TunedEncoder, n_steps: int = 5) -> list[float]:
     losses = []
     for _ in range(n_steps):
         adam.zero_grad()
-        loss = loss_of(encoder.encode(EncoderInput(SENTENCES), learning=True))
+        loss = loss_of(read(encoder, EncoderInput(SENTENCES)))
         loss.backward()
         adam.step()
         losses.append(loss.item())
@@ -62,7 +66,7 @@ def learn(encoder: TunedEncoder, n_steps: int = 5) -> list[float]:
 def gradients(encoder: TunedEncoder, sentences: Sequence[Sequence[str]] = SENTENCES) -> dict[str, Tensor]:
     """Those of every weight that is learned, with dropout drawn by the same seed."""
     torch.manual_seed(11)
-    output = encoder.encode(EncoderInput(sentences), learning=True)
+    output = read(encoder, EncoderInput(sentences))
     encoder.module.zero_grad()
     loss_of(output).backward()
     named = {name: one for name, one in encoder.module.named_parameters() if one.requires_grad}
@@ -211,7 +215,7 @@ def test_attention_maps_carry_gradients_only_where_asked(make_model: MakeModel, 
             make_model(kind), f"encoder.tuning={tuning}", f"encoder.attention_gradients={str(asked).lower()}"
         )
         learn(encoder, 1)  # adapters begin with zeros, behind which nothing has a gradient
-        output = encoder.encode(EncoderInput(SENTENCES), learning=True)
+        output = read(encoder, EncoderInput(SENTENCES))
         assert output.attention_maps is not None
         assert output.attention_maps.requires_grad is asked
         assert output.vectors.requires_grad
@@ -231,7 +235,7 @@ def test_gradient_checkpointing_changes_no_gradient(make_model: MakeModel, kind:
         found.append(gradients(encoder))
         kept: list[Tensor] = []
         with torch.autograd.graph.saved_tensors_hooks(_keep_in(kept), lambda tensor: tensor):
-            encoder.encode(EncoderInput(SENTENCES), learning=True)
+            read(encoder, EncoderInput(SENTENCES))
         n_kept.append(sum(tensor.numel() for tensor in kept))
     assert found[0].keys() == found[1].keys()
     for name, gradient in found[0].items():
@@ -249,7 +253,7 @@ def _keep_in(kept: list[Tensor]) -> Callable[[Tensor], Tensor]:
 
 def test_dropout_is_on_where_gradients_are_and_nowhere_else(make_model: MakeModel) -> None:
     encoder = prepare(make_model("bert"), "encoder.tuning=full")
-    once, again = (encoder.encode(EncoderInput(SENTENCES), learning=True).vectors for _ in range(2))
+    once, again = (read(encoder, EncoderInput(SENTENCES)).vectors for _ in range(2))
     assert not torch.equal(once, again)
     once, again = (encoder.encode(EncoderInput(SENTENCES)).vectors for _ in range(2))
     assert torch.equal(once, again)
@@ -287,8 +291,8 @@ def test_half_precision_is_for_products_alone(make_model: MakeModel, kind: str) 
                 part.p = 0.0
         encoder.module.config.attention_probs_dropout_prob = 0.0  # type: ignore[union-attr]
     one, other = (
-        wide.encode(EncoderInput(SENTENCES), learning=True),
-        half.encode(EncoderInput(SENTENCES), learning=True),
+        read(wide, EncoderInput(SENTENCES)),
+        read(half, EncoderInput(SENTENCES)),
     )
     assert one.attention_maps is not None
     assert other.attention_maps is not None
@@ -297,8 +301,8 @@ def test_half_precision_is_for_products_alone(make_model: MakeModel, kind: str) 
     assert 1e-4 < difference < 0.3
     # Rows of a softmax in bfloat16 sum to 1 only within some thousandths. A batch without padding has no mask, whose
     # sum with the scores would be wide.
-    pieces, owners = half._pad(list(half.cut(EncoderInput(SENTENCES[:1]))))
-    seen = [layer.attention for layer in half._layers(pieces, owners > -2) if layer.attention is not None]
+    cut = half.cut_batch(EncoderInput(SENTENCES[:1]))
+    seen = [layer.attention for layer in half._layers(cut.pieces, cut.owners > -2) if layer.attention is not None]
     assert {maps.dtype for maps in seen} == {torch.float32}
     assert max((maps.sum(-1) - 1).abs().max().item() for maps in seen) < 1e-5
     found = gradients(half)
@@ -404,11 +408,9 @@ def test_tuned_encoder_learns_and_reads_with_context(make_model: MakeModel, tuni
     for part in encoder.module.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.0
-    learned = encoder.encode(EncoderInput(SENTENCES, around), learning=True)
+    learned = read(encoder, EncoderInput(SENTENCES, around))
     torch.testing.assert_close(learned.vectors, wanted.vectors, rtol=1e-5, atol=2e-6)
     torch.testing.assert_close(learned.attention_maps, wanted.attention_maps, rtol=1e-5, atol=2e-6)
-    assert not torch.allclose(
-        learned.vectors, encoder.encode(EncoderInput(SENTENCES), learning=True).vectors, atol=1e-2
-    )
+    assert not torch.allclose(learned.vectors, read(encoder, EncoderInput(SENTENCES)).vectors, atol=1e-2)
     loss_of(learned).backward()
     assert any(one.grad is not None and one.grad.any() for some in encoder.learned_weights() for one in some)

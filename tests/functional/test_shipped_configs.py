@@ -61,8 +61,7 @@ class FakeEncoder(FrozenEncoder):
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return [1] * len(words)
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         features = []
         for words in batch.words:
             generator = torch.Generator().manual_seed(len(words))

@@ -49,8 +49,7 @@ class FakeEncoder(FrozenEncoder):
             torch.rand(n, n, self.n_attention_maps, generator=generator),
         )
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         self.n_calls += 1
         return stack_features([self.features(words) for words in batch.words])
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from relatum.cli.app import app
 from relatum.config import Config
-from relatum.encoders.base import EncoderInput, EncoderOutput
+from relatum.encoders.base import EncoderInput, Pieces
 from relatum.encoders.cache import CachedEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.extractor.extractor import Extractor
@@ -98,14 +98,13 @@ def test_tuned_encoder_learns_with_context(start: Start, reader: Settings, monke
     data, _ = start(config)
     model, _ = make_model(data, config, CPU)
     seen: list[Context] = []
-    encode = TunedEncoder.encode
+    cut_batch = TunedEncoder.cut_batch
 
-    def note(encoder: TunedEncoder, batch: EncoderInput, learning: bool) -> EncoderOutput:
-        assert learning
+    def note(encoder: TunedEncoder, batch: EncoderInput, fixed_sizes: bool) -> Pieces:
         seen.extend(batch.context or ())
-        return encode(encoder, batch, learning)
+        return cut_batch(encoder, batch, fixed_sizes)
 
-    monkeypatch.setattr(TunedEncoder, "encode", note)
+    monkeypatch.setattr(TunedEncoder, "cut_batch", note)
     short = [one for one in data.train if sum(map(len, one.sentence.words)) <= 60][:4]
     Batches(model, short).make(range(4))
     assert seen == [one.sentence.context for one in short]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from relatum.config import Config
+from relatum.encoders.tuned import TunedEncoder
 from relatum.kernels.backend import use_backend
 from relatum.kernels.md_gru.geometry import make_geometry
 from relatum.models.inputs import ModelInputs
@@ -18,12 +19,12 @@ from relatum.models.labels import Labels
 from relatum.models.model import Model
 from relatum.runtime.cuda_graphs import Recorder, make_recorder
 from relatum.training import graphed_step
-from relatum.training.batches import Batches
+from relatum.training.batches import Batches, cut_long
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
 from relatum.training.graphed_step import GraphedStep
 from relatum.training.optimisation import Optimiser
-from relatum.training.setup import make_model
+from relatum.training.setup import learned_parts, make_model
 from relatum.types import Example
 
 Start = Callable[[Config], tuple[TrainingData, RunRecord]]
@@ -89,7 +90,8 @@ class Run:
         data, _ = start(config)
         self.model, _ = make_model(data, config, CPU)
         self.said: list[str] = []
-        self.batches = Batches(self.model, data.train, fixed_sizes=True)
+        examples, _ = cut_long(data.train, self.model.encoder, config)
+        self.batches = Batches(self.model, examples, fixed_sizes=True)
         self.updates = make_updates(self.model, self.said, recorder)
 
     def make(self, order: Sequence[Sequence[int]] = ORDER) -> list[Tensor]:
@@ -100,13 +102,16 @@ class Run:
 def make_updates(model: Model, said: list[str], recorder: Recorder | None) -> GraphedStep:
     model.network.train()
     config = model.config.training
-    return GraphedStep(model.network, Optimiser(model.network.parameters(), config), config, said.append, recorder)
+    _, groups = learned_parts(model)
+    return GraphedStep(model, Optimiser(model.network.parameters(), config, groups), config, said.append, recorder)
 
 
 def assert_same(one: Run, two: Run, results: list[Tensor], others: list[Tensor]) -> None:
     assert torch.equal(torch.stack(results), torch.stack(others))
     for name, tensor in one.model.network.state_dict().items():
         assert torch.equal(two.model.network.state_dict()[name], tensor), name
+    for first, second in zip(one.updates._optimiser.parameters, two.updates._optimiser.parameters, strict=True):
+        assert torch.equal(first, second)
 
 
 def test_recorded_updates_equal_those_made_one_by_one(start: Start, tiny: Callable[..., Config]) -> None:
@@ -220,13 +225,35 @@ def test_what_the_cpu_must_read_is_not_recorded(start: Start, tiny: Callable[...
     assert not recorder.n_recorded
 
 
-def test_features_that_are_learned_are_not_recorded(start: Start, tiny: Callable[..., Config]) -> None:
-    run = Run(start, tiny(), None)
-    inputs, labels = run.batches.make([0])
-    for requires_grad in (False, True):
-        vectors = torch.zeros(1, inputs.mask.shape[1], 3, requires_grad=requires_grad)
-        parts = graphed_step._to_tensors(replace(inputs, vectors=vectors), labels)
-        assert (parts is None) == requires_grad
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+def test_updates_of_a_tuned_encoder_are_recorded(
+    start: Start, tiny: Callable[..., Config], tiny_bert: Path, tuning: str
+) -> None:
+    config = tiny(
+        "encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2", f"encoder.tuning={tuning}"
+    )
+    recorder = Pretended()
+    plain, recording = Run(start, config, None), Run(start, config, recorder)
+    encoder = recording.model.encoder
+    assert encoder is not None
+    assert encoder.trained is not None
+    assert encoder.trained.can_be_recorded
+    before = [weight.clone() for weight in recording.updates._optimiser.parameters]
+    assert_same(plain, recording, plain.make(), recording.make())
+    assert recorder.n_replayed > recorder.n_recorded > 0
+    pairs = zip(before, recording.updates._optimiser.parameters, strict=True)
+    assert sum(not torch.equal(old, new) for old, new in pairs) > len(before) / 2
+
+
+def test_layers_that_are_computed_twice_are_not_recorded(tiny: Callable[..., Config], tiny_bert: Path) -> None:
+    config = tiny(
+        "encoder.kind=huggingface",
+        f"encoder.name={tiny_bert}",
+        "encoder.n_layers=2",
+        "encoder.tuning=full",
+        "encoder.gradient_checkpointing=true",
+    )
+    assert not TunedEncoder.prepare(config, want_maps=True).can_be_recorded
 
 
 def test_what_a_wavefront_reads_outlives_the_cache(start: Start, tiny: Callable[..., Config]) -> None:

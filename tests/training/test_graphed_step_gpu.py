@@ -91,7 +91,7 @@ class Run:
         self.batches = Batches(self.model, self.examples)
         self.sampler = Sampler([len(example.sentence) for example in self.examples], self.config)
         recorder = make_recorder(device) if recorded else None
-        self.updates = GraphedStep(self.network, self.optimiser, self.config, self.said.append, recorder)
+        self.updates = GraphedStep(self.model, self.optimiser, self.config, self.said.append, recorder)
 
     def make(self, first: int = 1, last: int = N_STEPS) -> Tensor:
         """The losses and norms of updates, (steps, 2)."""

@@ -79,9 +79,9 @@ class Run:
         self.learned, groups = learned_parts(self.model)
         self.optimiser = Optimiser(self.network.parameters(), config.training, groups)
         batches = Batches(self.model, examples)
-        updates = GraphedStep(self.network, self.optimiser, config.training, self.said.append, recorder)
+        updates = GraphedStep(self.model, self.optimiser, config.training, self.said.append, recorder)
         self.updates = MicroBatchStep(
-            self.network,
+            self.model,
             self.optimiser,
             config.training,
             batches,

@@ -154,7 +154,7 @@ def test_saved_model_predicts_as_the_trained_one_and_can_be_saved_again(
 def loop_loss(model: Any, inputs: Any, labels: Any, config: Config) -> torch.Tensor:
     from relatum.models.losses import joint_loss
 
-    return joint_loss(model.network(inputs), labels, config.training).total
+    return joint_loss(model.score(inputs), labels, config.training).total
 
 
 def test_changed_base_or_adapters_are_refused(start: Start, tuned: Settings, tiny_bert: Path, tmp_path: Path) -> None:

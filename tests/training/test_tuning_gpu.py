@@ -11,9 +11,10 @@ import torch
 from relatum.config import Config, load_config
 from relatum.encoders.tuned import TunedEncoder
 from relatum.models.build import build_model
-from relatum.models.losses import joint_loss
+from relatum.runtime.cuda_graphs import Recorder, make_recorder
 from relatum.schema import RelationType, Schema
 from relatum.training.batches import Batches
+from relatum.training.graphed_step import GraphedStep
 from relatum.training.optimisation import Optimiser
 from relatum.training.setup import learned_parts
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
@@ -40,12 +41,14 @@ def make_examples() -> list[Example]:
     return examples
 
 
-def losses(config: Config, device: str, n_steps: int = 4) -> tuple[list[float], torch.Tensor]:
-    """The loss of each update without any dropout, and a weight of the encoder in the end, averaged."""
+def losses(
+    config: Config, device: str, n_steps: int = 4, recorder: Recorder | None = None, dropout: bool = False
+) -> tuple[list[float], torch.Tensor]:
+    """Return the loss of each update, and a weight of the encoder in the end, averaged."""
     torch.manual_seed(0)
     encoder = TunedEncoder.prepare(config, want_maps=True)
     for part in encoder.module.modules():
-        if isinstance(part, torch.nn.Dropout):
+        if isinstance(part, torch.nn.Dropout) and not dropout:
             part.p = 0.0
     schema = Schema(("A", "B"), (RelationType("R"),))
     model = build_model(config, schema, encoder, None, "aeinorst").to(device)
@@ -53,12 +56,11 @@ def losses(config: Config, device: str, n_steps: int = 4) -> tuple[list[float], 
     optimiser = Optimiser(model.network.parameters(), config.training, groups)
     batches = Batches(model, make_examples(), fixed_sizes=True)
     model.network.train()
-    found = []
-    for step in range(1, n_steps + 1):
-        inputs, labels = batches.make([0, 1])
-        loss = joint_loss(model.network(inputs), labels, config.training).total
-        optimiser.update(loss, step)
-        found.append(loss.item())
+    said: list[str] = []
+    updates = GraphedStep(model, optimiser, config.training, said.append, recorder)
+    found = [updates.update(*batches.make([0, 1]), step)[0].item() for step in range(1, n_steps + 1)]
+    assert not said
+    assert updates.n_graphs == (recorder is not None)
     with optimiser.averaged():
         return found, groups[-1].parameters[-1].detach().cpu().clone()
 
@@ -82,3 +84,16 @@ def test_encoder_learns_in_half_precision(checkpointing: str) -> None:
     found, wanted = losses(config, "cuda")[0], losses(wide, "cuda")[0]
     assert found != wanted
     assert found == pytest.approx(wanted, rel=0.05)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+def test_recorded_updates_learn_what_others_learn(tuning: str, precision: str) -> None:
+    """Dropout included: its random numbers are the same."""
+    config = load_config(None, (*SMALL, f"encoder.tuning={tuning}", f"training.precision={precision}"))
+    recorder = make_recorder(torch.device("cuda"))
+    wanted, weight = losses(config, "cuda", 8, dropout=True)
+    found, other = losses(config, "cuda", 8, recorder, dropout=True)
+    assert wanted[-1] < wanted[0]
+    assert found == pytest.approx(wanted, rel=1e-3)
+    torch.testing.assert_close(other, weight, rtol=0, atol=1e-3)

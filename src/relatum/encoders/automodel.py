@@ -48,6 +48,10 @@ _SPARE = 2**20
 class AutoBackbone(Backbone):
     """A model of `transformers`; the attention of all its layers is computed at once."""
 
+    adds_masks: bool
+    """True if masks are made here and added to scores. From other masks the library makes its own, and on a GPU it
+    waits to see if all pieces are real, so that nothing can be recorded as a CUDA graph."""
+
     def __init__(self, model: Any, where: Path, want_attention: bool) -> None:
         super().__init__()
         self.model = model
@@ -55,17 +59,29 @@ class AutoBackbone(Backbone):
         self.n_positions = _n_positions(model)
         self.padding = getattr(model.config, "pad_token_id", None) or 0
         # What the configuration calls layers and heads differs between models; a short run shows what there is.
-        probe = torch.full((1, 3), 2)
-        layers = list(self.outputs(probe, torch.ones_like(probe, dtype=torch.bool), want_attention))
+        probe = torch.full((2, 3), 2)
+        mask = torch.tensor([[True, True, True], [True, True, False]])
+        self.adds_masks = False
+        layers = list(self.outputs(probe, mask, want_attention))
+        self.adds_masks = self._can_add_masks(probe, mask, layers[-1].hidden)
         last = layers[-1].attention
         self.width = layers[0].hidden.shape[-1]
         self.n_layers = len(layers) - 1
         self.n_attention_heads = 0 if last is None else last.shape[1]
 
+    def _can_add_masks(self, pieces: Tensor, mask: Tensor, wanted: Tensor) -> bool:
+        """Return True if the model reads the same with a mask that is added to the scores of attention."""
+        self.adds_masks = True
+        try:
+            found = list(self.outputs(pieces, mask, want_attention=False))[-1].hidden
+        except Exception:  # each model that does not know such masks fails in its own way
+            return False
+        return torch.equal(found[mask], wanted[mask])
+
     def outputs(self, pieces: Tensor, mask: Tensor, want_attention: bool) -> Iterator[LayerOutput]:
         output = self.model(
             input_ids=pieces,
-            attention_mask=mask.long(),
+            attention_mask=_added(mask) if self.adds_masks else mask.long(),
             output_hidden_states=True,
             output_attentions=want_attention,
             return_dict=True,
@@ -85,6 +101,12 @@ class AutoBackbone(Backbone):
         yield LayerOutput(hidden[0], None)
         for i, layer in enumerate(hidden[1:]):
             yield LayerOutput(layer, attention[i] if want_attention else None)
+
+
+def _added(mask: Tensor) -> Tensor:
+    """Turn a mask (batch, pieces) into (batch, 1, pieces, pieces): 0 for pieces to attend to, else the least number."""
+    added = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, torch.finfo(torch.float32).min)
+    return added[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
 
 
 def load_automodel(

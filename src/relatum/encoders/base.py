@@ -96,6 +96,40 @@ def stack_features(features: Sequence[Features]) -> EncoderOutput:
     return EncoderOutput(vectors, maps)
 
 
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Sentences cut into pieces, padded to the longest of the batch or to more, on the encoder's device."""
+
+    pieces: Tensor
+    """(batch, pieces)"""
+    owners: Tensor
+    """(batch, pieces): the word of each piece; negative where there is none."""
+
+    def to(self, device: torch.device | str) -> Pieces:
+        return Pieces(self.pieces.to(device, non_blocking=True), self.owners.to(device, non_blocking=True))
+
+
+class TrainedEncoder(Protocol):
+    """An encoder whose weights are learned together with the network's."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The module with all weights of the encoder."""
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """True if `read` never waits for the device, so that an update with it can be recorded as a CUDA graph."""
+
+    def learned_weights(self) -> list[list[Parameter]]:
+        """Return the weights that are learned, from the embeddings to the top layer."""
+
+    def cut_batch(self, batch: EncoderInput, fixed_sizes: bool = False) -> Pieces:
+        """Cut the sentences of a batch; with `fixed_sizes`, pad them to one of few lengths."""
+
+    def read(self, pieces: Pieces, n_words: int) -> EncoderOutput:
+        """Return the features of `n_words` words of each sentence, with dropout and gradients."""
+
+
 class TextEncoder(Protocol):
     """A language model. `FrozenEncoder` has the answers of a model that is not trained."""
 
@@ -130,16 +164,12 @@ class TextEncoder(Protocol):
         """A hash of the weights and of every setting that changes the features."""
 
     @property
-    def is_trained(self) -> bool:
-        """True if weights of the encoder are learned together with the network."""
+    def trained(self) -> TrainedEncoder | None:
+        """The same encoder as it reads while it is trained with the network; None if it is frozen."""
 
     @property
     def is_cached(self) -> bool:
         """True if the encoder keeps the features of sentences; then `encode_each` is the cheaper way to get them."""
-
-    @property
-    def module(self) -> nn.Module | None:
-        """The module with all weights of an encoder that is trained; None for any other encoder."""
 
     @property
     def members(self) -> Sequence[TextEncoder]:
@@ -148,12 +178,12 @@ class TextEncoder(Protocol):
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         """Return the number of pieces that each word is cut into; at least 1."""
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         """Return the features of sentences of words, on the encoder's device.
 
         An encoder reads as much context as its settings say and as it has room for; context gets no features. A
-        sentence over `max_pieces` is an error: cutting it up is the caller's business. With `learning`, an encoder that
-        is trained computes gradients and applies dropout; no other encoder does.
+        sentence over `max_pieces` is an error: cutting it up is the caller's business. Nothing is learned from it, see
+        `trained`.
         """
 
     def encode_each(self, batch: EncoderInput) -> list[Features]:
@@ -161,9 +191,6 @@ class TextEncoder(Protocol):
 
     def flush(self) -> None:
         """Write out features that wait to be written, if the encoder keeps features on disk."""
-
-    def learned_weights(self) -> list[list[Parameter]]:
-        """Return the weights that are learned, from the embeddings to the top layer; none for a frozen encoder."""
 
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
         """Write what was learned on top of the encoder's own files, adapters or all weights, if there is any."""
@@ -178,7 +205,6 @@ class TextEncoder(Protocol):
 class FrozenEncoder:
     """The answers of an encoder that is not trained, keeps no features and has no transformer to replace."""
 
-    is_trained = False
     is_cached = False
 
     @cached_property
@@ -188,7 +214,7 @@ class FrozenEncoder:
         return torch.device("cpu")
 
     @property
-    def module(self) -> nn.Module | None:
+    def trained(self) -> TrainedEncoder | None:
         return None
 
     @property
@@ -204,9 +230,6 @@ class FrozenEncoder:
 
     def flush(self) -> None:
         pass
-
-    def learned_weights(self) -> list[list[Parameter]]:
-        return []
 
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
         pass

@@ -136,8 +136,7 @@ class CachedEncoder(FrozenEncoder):
         if self._store is not None:
             self._store.flush()
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         if self._store is None or not batch.words:
             return self.inner.encode(batch)
         stacked = stack_features(self.encode_each(batch))

@@ -89,8 +89,7 @@ class ElmoEncoder(FrozenEncoder):
         return self
 
     @torch.no_grad()
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         sentences = batch.words  # no setting lets it read more than a sentence
         longest = max(map(len, sentences), default=0)
         if not longest:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from relatum.config import EncoderConfig
 from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder, TextEncoder
+from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder, Pieces, TextEncoder
 from relatum.encoders.bert import load_bert
 from relatum.encoders.bert_weights import BertShape
 from relatum.encoders.cutting import CutSentence, SentenceCutter
@@ -134,19 +134,18 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         return replace(self)
 
     @torch.no_grad()
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
-        return self._encode(batch)
-
-    def _encode(self, batch: EncoderInput) -> EncoderOutput:
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         longest = max(batch.lengths, default=0)
         if not longest:
             shape = len(batch.words), 0
             maps = torch.zeros(*shape, 0, self.n_attention_maps, device=self.device) if self.want_maps else None
             return EncoderOutput(torch.zeros(*shape, self.width, device=self.device), maps)
-        pieces, owners = self._pad(list(self.cut(batch)))
+        return self._read_words(self.cut_batch(batch), longest)
+
+    def _read_words(self, batch: Pieces, n_words: int) -> EncoderOutput:
+        pieces, owners = batch.pieces, batch.owners
         # A matrix from pieces to words does the pooling: (words, pieces) @ (pieces, …).
-        members = (owners[:, None, :] == torch.arange(longest, device=self.device)[:, None]).float()
+        members = (owners[:, None, :] == torch.arange(n_words, device=self.device)[:, None]).float()
         share = members / members.sum(-1, keepdim=True).clamp(min=1)
         attending = share if self.config.attention_pooling == "mean" else members
         read, maps = self._read(pieces, owners > _NO_PIECE, attending, members)
@@ -177,14 +176,17 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
     def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
         return self.backbone.outputs(pieces, mask, self.want_maps)
 
-    def _pad(self, sentences: Sequence[CutSentence]) -> tuple[Tensor, Tensor]:
-        """Return two tensors (batch, pieces): the pieces, and the word of each piece, `_NO_WORD` or `_NO_PIECE`."""
+    def cut_batch(self, batch: EncoderInput, fixed_sizes: bool = False) -> Pieces:
+        """Cut the sentences of a batch; pieces of no word have the owner `_NO_WORD`, padding has `_NO_PIECE`."""
+        sentences: list[CutSentence] = list(self.cut(batch))
         rows = [sentence.pieces for sentence in sentences]
         owners = []
         for prefix, words, suffix in sentences:
             owner = [number for number, pieces in enumerate(words) for _ in pieces]
             owners.append([_NO_WORD] * len(prefix) + owner + [_NO_WORD] * len(suffix))
         longest = max(map(len, rows))
+        if fixed_sizes:
+            longest = _round_pieces(longest, self.n_positions)
         padding = self.backbone.padding
         filled = [
             [row + [padding] * (longest - len(row)) for row in rows],
@@ -193,8 +195,13 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         both = torch.from_numpy(np.array(filled, dtype=np.int64))  # torch reads lists at a third of the speed
         if self.device.type == "cuda":
             both = both.pin_memory()  # else the copy would wait for all that the GPU has still to do
-        pieces, words_of_pieces = both.to(self.device, non_blocking=True)
-        return pieces, words_of_pieces
+        return Pieces(*both.to(self.device, non_blocking=True))
+
+
+def _round_pieces(n_pieces: int, limit: int | None) -> int:
+    """Round the pieces of a batch up to a multiple of 16, so that there are few CUDA graphs; not beyond the limit."""
+    rounded = -(-n_pieces // 16) * 16
+    return rounded if limit is None else min(rounded, limit)
 
 
 def _pool(attention: Tensor, attending: Tensor, members: Tensor) -> Tensor:

@@ -69,8 +69,7 @@ class StackedEncoder(FrozenEncoder):
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         return StackedEncoder([member.replace_transformers(replace) for member in self._members])
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        del learning
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         outputs = [member.encode(batch) for member in self._members]
         vectors = torch.cat([output.vectors for output in outputs], -1)
         maps = [output.attention_maps for output in outputs if output.attention_maps is not None]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
@@ -20,13 +20,16 @@ from torch.overrides import TorchFunctionMode
 
 from relatum.config import Config
 from relatum.encoders.adapters import add_adapters, save_adapters
-from relatum.encoders.backbone import Backbone, LayerOutput
-from relatum.encoders.base import EncoderInput, EncoderOutput, TextEncoder
+from relatum.encoders.backbone import LayerOutput
+from relatum.encoders.base import EncoderInput, EncoderOutput, Pieces, TextEncoder
 from relatum.encoders.hashing import encoder_files, encoder_weights
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.resolve import find_encoder
 from relatum.encoders.weights import INDEX, WEIGHTS
+
+if TYPE_CHECKING:  # transformers takes seconds to import
+    from relatum.encoders.automodel import AutoBackbone
 
 
 class TunedEncoder(HuggingFaceEncoder):
@@ -35,12 +38,12 @@ class TunedEncoder(HuggingFaceEncoder):
     Dropout also applies to the attention maps: they are the maps that the layers have used.
     """
 
-    is_trained = True
-
-    def __init__(self, backbone: Backbone, model: nn.Module, config: Config, want_maps: bool, folder: Path) -> None:
+    def __init__(self, backbone: AutoBackbone, model: nn.Module, config: Config, want_maps: bool, folder: Path) -> None:
         super().__init__(backbone, PieceTokenizer.load(folder), config.encoder, want_maps, folder)
         self._model = model
         self._dtype = torch.bfloat16 if config.training.precision == "bf16" else None
+        # Layers that are computed twice save and restore the state of random numbers, which no recording can do.
+        self.can_be_recorded = backbone.adds_masks and not config.encoder.gradient_checkpointing
 
     @classmethod
     def prepare(cls, config: Config, want_maps: bool) -> TunedEncoder:
@@ -64,6 +67,10 @@ class TunedEncoder(HuggingFaceEncoder):
         return cls(backbone, model, config, want_maps, folder)
 
     @property
+    def trained(self) -> TunedEncoder:
+        return self
+
+    @property
     def module(self) -> nn.Module:
         return self._model
 
@@ -72,9 +79,13 @@ class TunedEncoder(HuggingFaceEncoder):
         """A fingerprint that no frozen encoder has; it does not identify features, which change with every update."""
         return f"tuned {super().fingerprint}"
 
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
-        self._model.train(learning)
-        return self._encode(batch) if learning else super().encode(batch)
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
+        self._model.eval()
+        return super().encode(batch)
+
+    def read(self, pieces: Pieces, n_words: int) -> EncoderOutput:
+        self._model.train()
+        return self._read_words(pieces, n_words)
 
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         del replace  # it is not frozen
@@ -153,7 +164,7 @@ def _precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None
     if dtype is None:
         yield
         return
-    with torch.autocast(device.type, dtype), _WideSoftmax():
+    with torch.autocast(device.type, dtype), nullcontext() if device.type == "cuda" else _WideSoftmax():
         yield
 
 

@@ -169,7 +169,7 @@ def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[s
     if tuning == "lora":
         (folder / ADAPTERS).mkdir()
         encoder.save_learned(folder / ADAPTERS, dtype)
-    if tuning == "full" and encoder.is_trained:
+    if tuning == "full" and encoder.trained is not None:
         source = folder / ENCODER
         source.mkdir()
         encoder.save_learned(source, dtype)

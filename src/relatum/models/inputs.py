@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from relatum.encoders.base import Pieces
 from relatum.layers.characters import CharacterBatch, PaddedCharacterBatch
 
 
@@ -46,6 +47,8 @@ class ModelInputs:
     """(batch, words, words, maps): the encoder's attention."""
     character_vectors: Vectors | None = None
     """The vectors of the words, already computed from their characters; then `characters` is None."""
+    pieces: Pieces | None = None
+    """What an encoder that is trained reads, before it has read it; then `vectors` and `attention_maps` are None."""
 
     def to(self, device: torch.device | str) -> ModelInputs:
         def move(part: Tensor | None) -> Tensor | None:
@@ -59,4 +62,5 @@ class ModelInputs:
             vectors=move(self.vectors),
             attention_maps=move(self.attention_maps),
             character_vectors=None if self.character_vectors is None else self.character_vectors.to(device),
+            pieces=None if self.pieces is None else self.pieces.to(device),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,9 @@ from relatum.types import Calibration
 if TYPE_CHECKING:
     import torch
 
+    from relatum.models.inputs import ModelInputs
     from relatum.models.network import TableSequenceNetwork
+    from relatum.models.outputs import Outputs
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,17 @@ class Model:
     @property
     def device(self) -> torch.device:
         return self.network.device
+
+    def score(self, inputs: ModelInputs) -> Outputs:
+        """Return the network's scores of a batch, which an encoder that is trained reads first."""
+        if inputs.pieces is not None:
+            assert self.encoder is not None
+            assert self.encoder.trained is not None
+            found = self.encoder.trained.read(inputs.pieces, inputs.mask.shape[1])
+            maps = found.attention_maps if self.reads_attention_maps else None
+            inputs = replace(inputs, vectors=found.vectors, attention_maps=maps, pieces=None)
+        outputs: Outputs = self.network(inputs)
+        return outputs
 
     def to(self, device: torch.device | str) -> Model:
         """Move the network and the encoder; returns itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isqrt
 
 import torch
@@ -125,19 +125,24 @@ class Batches:
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
         """Make the batch of these examples, on the model's device."""
         indexed = [self._index(index) for index in indices]
-        features = self._encode(make_input([self._examples[index].sentence for index in indices], self._model))
+        model = self._model
+        to_read = make_input([self._examples[index].sentence for index in indices], model)
+        trained = None if model.encoder is None else model.encoder.trained
+        features = self._encode(to_read) if trained is None else None
         sentences = [example.sentence for example in indexed]
-        inputs, padding = collate(self._model, sentences, features, fixed_sizes=self._fixed_sizes)
+        inputs, padding = collate(model, sentences, features, fixed_sizes=self._fixed_sizes)
+        if trained is not None:  # it reads as part of the update
+            inputs = replace(inputs, pieces=trained.cut_batch(to_read, self._fixed_sizes))
         entity_tags = padding.pad_words([example.entity_tags for example in indexed], IGNORED)
         relation_tags = padding.pad_cells([example.relation_tags for example in indexed], IGNORED)
-        tag_sets = None if self._tag_sets is None else self._tag_sets.to_table(self._model.device)
+        tag_sets = None if self._tag_sets is None else self._tag_sets.to_table(model.device)
         return inputs, Labels(entity_tags.long(), relation_tags.long(), tag_sets)
 
     def _encode(self, batch: EncoderInput) -> EncoderOutput | list[Features] | None:
         encoder = self._model.encoder
         if encoder is None:
             return None
-        return encoder.encode_each(batch) if encoder.is_cached else encoder.encode(batch, learning=True)
+        return encoder.encode_each(batch) if encoder.is_cached else encoder.encode(batch)
 
     def count_tags(self, indices: Sequence[int]) -> tuple[int, int]:
         """Count the words, and the cells, of a batch that have a tag that takes part in the loss."""

@@ -31,7 +31,7 @@ def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Examp
     than computing with them.
     """
     model = with_native_encoder(model)
-    if model.encoder is None or model.encoder.is_trained:
+    if model.encoder is None or model.encoder.trained is not None:
         return model
     config, device = model.config.encoder, model.device
     keep_on = torch.device("cpu")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from relatum.config import TrainingConfig
+from relatum.encoders.base import Pieces
 from relatum.kernels.backend import select
 from relatum.kernels.md_gru.geometry import Geometry, make_geometry
 from relatum.layers.characters import PaddedCharacterBatch
@@ -20,6 +21,7 @@ from relatum.layers.md_rnn import MDRNN
 from relatum.models.inputs import ModelInputs
 from relatum.models.labels import Labels
 from relatum.models.losses import joint_loss
+from relatum.models.model import Model
 from relatum.models.network import TableSequenceNetwork
 from relatum.runtime.cuda_graphs import GraphMemory, Recorder
 from relatum.training.optimisation import Optimiser
@@ -42,13 +44,13 @@ class GraphedStep:
 
     def __init__(
         self,
-        network: TableSequenceNetwork,
+        model: Model,
         optimiser: Optimiser,
         config: TrainingConfig,
         say: Callable[[str], None],
         recorder: Recorder | None,
     ) -> None:
-        self._network, self._optimiser, self._config = network, optimiser, config
+        self._model, self._optimiser, self._config = model, optimiser, config
         self._say, self._recorder = say, recorder
         self._seen: set[_Key] = set()
         self._graphs: dict[_Key, tuple[_Tensors, Callable[[], Tensor]]] = {}
@@ -111,7 +113,7 @@ class GraphedStep:
         return True
 
     def _make(self, inputs: ModelInputs, labels: Labels) -> Tensor:
-        loss = joint_loss(self._network(inputs), labels, self._config).total
+        loss = joint_loss(self._model.score(inputs), labels, self._config).total
         self._optimiser.differentiate(loss)
         norm = self._optimiser.apply()
         return torch.stack((loss.detach(), norm.detach()))
@@ -127,7 +129,7 @@ class GraphedStep:
         kept = self._memory.like(parts)
         inputs, labels = _from_tensors(kept)
         # Before the recording: what is made within it is only there while it is replayed, and the cache is for all.
-        geometries = _find_geometries(self._network, inputs.mask)
+        geometries = _find_geometries(self._model.network, inputs.mask)
         try:
             with self._optimiser.recording():
                 replay = recorder.record(lambda: self._make(inputs, labels))
@@ -151,27 +153,31 @@ def _to_tensors(inputs: ModelInputs, labels: Labels) -> _Tensors | None:
     characters = inputs.characters
     if not isinstance(characters, PaddedCharacterBatch | None):
         return None
-    parts = (
+    pieces = inputs.pieces
+    return (
         inputs.mask,
         inputs.words,
         None if characters is None else characters.characters,
         None if characters is None else characters.lengths,
         inputs.vectors,
         inputs.attention_maps,
+        None if pieces is None else pieces.pieces,
+        None if pieces is None else pieces.owners,
         labels.entity_tags,
         labels.relation_tags,
         labels.tag_sets,
     )
-    return None if any(part is not None and part.requires_grad for part in parts) else parts
 
 
 def _from_tensors(parts: _Tensors) -> tuple[ModelInputs, Labels]:
-    mask, words, characters, lengths, vectors, maps, entity_tags, relation_tags, tag_sets = parts
+    mask, words, characters, lengths, vectors, maps, pieces, owners, entity_tags, relation_tags, tag_sets = parts
     assert mask is not None
     assert entity_tags is not None
     assert relation_tags is not None
     words_characters = None if characters is None or lengths is None else PaddedCharacterBatch(characters, lengths)
-    return ModelInputs(mask, words, words_characters, vectors, maps), Labels(entity_tags, relation_tags, tag_sets)
+    to_read = None if pieces is None or owners is None else Pieces(pieces, owners)
+    inputs = ModelInputs(mask, words, words_characters, vectors, maps, pieces=to_read)
+    return inputs, Labels(entity_tags, relation_tags, tag_sets)
 
 
 def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:

@@ -176,15 +176,16 @@ class _Run:
         self._learned, groups = learned_parts(self._model)
         self._optimiser = Optimiser(self._network.parameters(), training, groups)
         self._lengths = lengths = [len(example.sentence) for example in examples]
-        # What a tuned encoder says of a batch is never twice the same, and is no part of a recording.
-        recorder = make_recorder(self._model.device) if processes.n == 1 and not groups else None
+        trained = None if self._model.encoder is None else self._model.encoder.trained
+        can_record = processes.n == 1 and (trained is None or trained.can_be_recorded)
+        recorder = make_recorder(self._model.device) if can_record else None
         self._updates = MicroBatchStep(
-            self._network,
+            self._model,
             self._optimiser,
             training,
             self._batches,
             lengths,
-            GraphedStep(self._network, self._optimiser, training, monitor.say, recorder),
+            GraphedStep(self._model, self._optimiser, training, monitor.say, recorder),
             processes,
             monitor.say,
         )

@@ -17,7 +17,7 @@ from relatum.errors import RelatumError
 from relatum.extractor.device import is_out_of_memory
 from relatum.models.labels import Labels
 from relatum.models.losses import joint_loss
-from relatum.models.network import TableSequenceNetwork
+from relatum.models.model import Model
 from relatum.models.outputs import Outputs
 from relatum.training.batches import Batches
 from relatum.training.graphed_step import GraphedStep
@@ -30,7 +30,7 @@ class MicroBatchStep:
 
     def __init__(
         self,
-        network: TableSequenceNetwork,
+        model: Model,
         optimiser: Optimiser,
         config: TrainingConfig,
         batches: Batches,
@@ -39,7 +39,7 @@ class MicroBatchStep:
         processes: Processes,
         say: Callable[[str], None],
     ) -> None:
-        self._network, self._optimiser, self._config = network, optimiser, config
+        self._model, self._optimiser, self._config = model, optimiser, config
         self._batches, self._lengths = batches, lengths
         self._step, self._processes, self._say = step, processes, say
         self.part_cells = config.part_cells
@@ -73,7 +73,7 @@ class MicroBatchStep:
             total = self._optimiser.parameters[0].new_zeros(())
             for part in parts:
                 inputs, labels = self._batches.make(part)
-                loss = part_loss(self._network(inputs), labels, n_tags, self._config)
+                loss = part_loss(self._model.score(inputs), labels, n_tags, self._config)
                 loss.backward()
                 total = total + loss.detach()
         except (RuntimeError, MemoryError) as error:

@@ -86,8 +86,9 @@ def make_model(
 
 def learned_parts(model: Model) -> tuple[nn.Module, list[Group]]:
     """Return the network, with a tuned encoder if there is one, as one module, and the encoder's weights and rates."""
-    encoder, config = model.encoder, model.config
-    if encoder is None or encoder.module is None:
+    config = model.config
+    encoder = None if model.encoder is None else model.encoder.trained
+    if encoder is None:
         return model.network, []
     groups = encoder_groups(encoder.learned_weights(), config.encoder.tuning, config.training)
     return nn.ModuleDict({"network": model.network, "encoder": encoder.module}), groups

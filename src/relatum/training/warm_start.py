@@ -91,8 +91,8 @@ def _take_adapters(model: Model, start: Model, path: Path) -> None:
     """Copy the adapters of an encoder; refuse settings that would lose them."""
     if start.config.encoder.tuning != "lora":
         return
-    encoder = model.encoder
-    if model.config.encoder.tuning != "lora" or encoder is None or encoder.module is None:
+    encoder = None if model.encoder is None else model.encoder.trained
+    if model.config.encoder.tuning != "lora" or encoder is None:
         raise ConfigError(
             "training.start: the encoder of this model was tuned by adapters, which are lost with encoder.tuning = "
             f'"{model.config.encoder.tuning}"; leave encoder.tuning to the model'

@@ -34,10 +34,10 @@ class NativeEncoder(HuggingFaceEncoder):
         self._packing: Packing[PackedEncoder] = Packing()
 
     @torch.no_grad()
-    def encode(self, batch: EncoderInput, learning: bool = False) -> EncoderOutput:
+    def encode(self, batch: EncoderInput) -> EncoderOutput:
         prepared = self.prepare(batch)
         if prepared is None:
-            return super().encode(batch, learning)
+            return super().encode(batch)
         prepared.run()
         return _output_of(prepared)
 
