@@ -27,12 +27,13 @@ def predict(model: Model) -> list[Prediction]:
 
 def fit(model: Model, n_entities: int, n_relations: int) -> tuple[float | None, float | None]:
     """Fit the thresholds, where so many entities and relations are best."""
-    fitted = fit_thresholds(
+    fitted, found = fit_thresholds(
         model,
         predict,
         lambda kept: -abs(sum(len(one.found.entities) for one in kept) - n_entities),
         lambda kept: -abs(sum(len(one.found.relations) for one in kept) - n_relations),
     )
+    assert found == predict(fitted), "the predictions are those of the fitted model"
     return fitted.config.decoding.entity_threshold, fitted.config.decoding.relation_threshold
 
 

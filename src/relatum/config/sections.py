@@ -256,13 +256,13 @@ class DecodingConfig(Section):
     )
     entity_threshold: Probability | None = Field(
         default=None,
-        description="The score above which an entity is found, in span tagging. If unset, it is 0.5 during training, "
-        "and then the one that is best on dev.",
+        description="The score above which an entity is found, in span tagging. If unset, it is the one that is best on "
+        "dev, fitted at every evaluation.",
     )
     relation_threshold: Probability | None = Field(
         default=None,
-        description="The score above which a relation is found, in span tagging. If unset, it is 0.5 during training, "
-        "and then the one that is best on dev.",
+        description="The score above which a relation is found, in span tagging. If unset, it is the one that is best on "
+        "dev, fitted at every evaluation.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",

@@ -312,7 +312,8 @@ class _Run:
         scores = None
         if self._data.dev:
             with self._optimiser.averaged():
-                scores = score(self._model, self._data.dev)
+                model, found = self._fit_thresholds(self._model)
+                scores = score(model, self._data.dev, found)
             self._network.train()
         evaluation = Evaluation(
             progress.step,
@@ -344,10 +345,12 @@ class _Run:
         place = folder.model if folder.model.exists() else folder.best(best.step)
         loaded = load_model(place, self._device, self._config.text.functions())
         whole = replace(_with_encoder_of(self._model, loaded), calibration=None)
-        if data.dev:
-            whole = self._fit_thresholds(whole)
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
-        found = {part: predict(whole, examples) for part, examples in parts.items()}
+        found = {}
+        if data.dev:
+            whole, found["dev"] = self._fit_thresholds(whole)
+            self._say_thresholds(whole)
+        found.update({part: predict(whole, examples) for part, examples in parts.items() if part not in found})
         scores = {part: score(whole, examples, found[part]) for part, examples in parts.items()}
         limits = Limits.of(whole.config, Extractor(whole).find_windows)
         ceilings = {
@@ -370,21 +373,22 @@ class _Run:
         self._processes.wait()
         return Run(folder.path, result)
 
-    def _fit_thresholds(self, model: Model) -> Model:
-        """Return the model with the thresholds of entities and relations that are best on dev, if it has any."""
+    def _fit_thresholds(self, model: Model) -> tuple[Model, list[Prediction]]:
+        """Return the model with the thresholds that are best on dev, if it has any, and its predictions on dev."""
         dev, training = self._data.dev, self._config.training
-        fitted = fit_thresholds(
+        return fit_thresholds(
             model,
             lambda one: predict(one, dev),
             lambda kept: selected_f1(score(model, dev, kept).entities, training),
             lambda kept: selection_score(score(model, dev, kept), training),
         )
-        before, after = model.config.decoding, fitted.config.decoding
+
+    def _say_thresholds(self, model: Model) -> None:
+        before, after = self._config.decoding, model.config.decoding
         for key, what in (("entity_threshold", "entities"), ("relation_threshold", "relations")):
             if getattr(before, key) != getattr(after, key):
                 found_above = f"{what} are found above a score of {getattr(after, key)}"
                 self._monitor.say(f"{found_above}, the best on dev (decoding.{key})")
-        return fitted
 
     def _calibrate(self, parts: dict[str, list[Example]], found: dict[str, list[Prediction]]) -> Calibrated:
         """Calibrate scores on dev, if there is one; write the predictions, with scores as the model will have them."""

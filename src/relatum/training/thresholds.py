@@ -21,21 +21,24 @@ Predict = Callable[[Model], list[Prediction]]
 Score = Callable[[list[Prediction]], float]
 
 
-def fit_thresholds(model: Model, predict: Predict, score_entities: Score, score_relations: Score) -> Model:
-    """Return the model with the thresholds that are best on dev; those that are set stay as they are.
+def fit_thresholds(
+    model: Model, predict: Predict, score_entities: Score, score_relations: Score
+) -> tuple[Model, list[Prediction]]:
+    """Return the model with the thresholds that are best on dev, and its predictions; set thresholds stay as they are.
 
     `predict` reads dev with a model. The threshold of entities comes first, since relations are found between entities.
     """
-    if not model.tagging.has_tag_sets:
-        return model
     decoding = model.config.decoding
-    if decoding.entity_threshold is None and model.config.evaluation.entities == "predicted":
+    has_tag_sets = model.tagging.has_tag_sets
+    if has_tag_sets and decoding.entity_threshold is None and model.config.evaluation.entities == "predicted":
         found = predict(with_thresholds(model, entity_threshold=THRESHOLDS[0]))
         model = with_thresholds(model, entity_threshold=_find_best(found, _keep_entities, score_entities))
-    if decoding.relation_threshold is None:
-        found = predict(with_thresholds(model, relation_threshold=THRESHOLDS[0]))
-        model = with_thresholds(model, relation_threshold=_find_best(found, _keep_relations, score_relations))
-    return model
+    if not has_tag_sets or decoding.relation_threshold is not None:
+        return model, predict(model)
+    found = predict(with_thresholds(model, relation_threshold=THRESHOLDS[0]))
+    best = _find_best(found, _keep_relations, score_relations)
+    kept = [replace(one, found=_keep_relations(one.found, best)) for one in found]
+    return with_thresholds(model, relation_threshold=best), kept
 
 
 def with_thresholds(
