@@ -1,21 +1,23 @@
-"""Make the runs of a file of experiments side by side, and summarise their scores.
+"""Make the runs of files of experiments side by side, and summarise their scores.
 
-    RELATUM_DATA=… python scripts/experiments.py make experiments/FILE.toml OUT [--at-once 10] [--device cuda]
+    RELATUM_DATA=… python scripts/experiments.py make experiments/FILE.toml … OUT [--at-once 10] [--device cuda]
     python scripts/experiments.py show OUT
 
 A file of experiments names settings, data, seeds and folds; every combination is a `relatum train` of its own. They
-are started in the order of the file, so many at once, and share a GPU by MPS. OUT/runs gets a folder for each run, and
+are started in the order of the files, so many at once, and share a GPU by MPS. OUT/runs gets a folder for each run, and
 OUT/results its result.json, copied as soon as the run is complete. If a run fails, the others continue. The same
 command continues runs that were stopped or killed, and leaves complete runs alone.
 
-Before the runs, every [[prepare]] whose target does not exist calls Python with its arguments. In all strings, {data}
-is RELATUM_DATA and {out} is OUT.
+A [[prepare]] calls Python with its arguments, to make a file or folder: its target. It is left out if that exists.
+In all strings, {data} is RELATUM_DATA and {out} is OUT. Whatever names a path in {out}/ waits until that path exists,
+so a run may use the target of a preparation, or the model of another run.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +25,7 @@ import sys
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -41,23 +43,22 @@ TASKS = ("entities", "relations", "relations_strict")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A run to be made: the experiment it belongs to, its own name, and the arguments of `relatum train`."""
+class Job:
+    """A process to be started: a preparation or a run, with its arguments for Python or for `relatum train`."""
 
-    experiment: str
     name: str
     arguments: tuple[str, ...]
+    needs: frozenset[Path]
+    """The paths that must exist before it can start."""
+    target: Path | None = None
+    """The file or folder that a preparation makes; None for a run."""
+
+    def is_ready(self, unfinished: Iterable[Job]) -> bool:
+        """True if all that the job needs exists, and none of it is still being made."""
+        return all(path.exists() for path in self.needs) and self.needs.isdisjoint(job.target for job in unfinished)
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """Arguments for Python that make a file or folder which runs need."""
-
-    target: Path
-    arguments: tuple[str, ...]
-
-
-def read_plan(path: Path, places: Mapping[str, str]) -> tuple[list[Preparation], list[Planned]]:
+def read_plan(path: Path, places: Mapping[str, str]) -> tuple[list[Job], list[Job]]:
     """Return the preparations and the runs of a file; `places` are the folders that the file names in braces."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -65,89 +66,120 @@ def read_plan(path: Path, places: Mapping[str, str]) -> tuple[list[Preparation],
         raise RelatumError(f"{path}: not a file of experiments: {error}; see experiments/ for examples") from None
     if unknown := content.keys() - {"prepare", "run"}:
         raise RelatumError(f"{path}: unknown key {min(unknown)!r}; expected [[prepare]] and [[run]]")
-    prepare = [
-        Preparation(Path(entry["target"].format(**places)), tuple(part.format(**places) for part in entry["python"]))
-        for entry in content.get("prepare", ())
-    ]
+    prepare = [_preparation(entry, places) for entry in content.get("prepare", ())]
     runs = [
         run for number, entry in enumerate(content.get("run", ()), 1) for run in _expand(path, number, entry, places)
     ]
     if not runs:
         raise RelatumError(f"{path}: found no [[run]]; expected at least one, with name, data and config")
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RelatumError(f"{path}: two runs are called {twice!r}; give the experiments different names")
     return prepare, runs
 
 
-def _expand(path: Path, number: int, entry: Mapping[str, Any], places: Mapping[str, str]) -> Iterator[Planned]:
+def _preparation(entry: Mapping[str, Any], places: Mapping[str, str]) -> Job:
+    target = Path(entry["target"].format(**places))
+    needs = _find_needs(entry["python"], places) - {target}
+    return Job(target.name, tuple(part.format(**places) for part in entry["python"]), needs, target)
+
+
+def _find_needs(parts: Iterable[str], places: Mapping[str, str]) -> frozenset[Path]:
+    """Return the paths in {out}/ that strings name."""
+    names = [name for part in parts for name in re.findall(r"\{out\}/[\w./-]+", part)]
+    return frozenset(Path(name.format(**places)) for name in names)
+
+
+def _expand(path: Path, number: int, entry: Mapping[str, Any], places: Mapping[str, str]) -> Iterator[Job]:
     """Yield a run for every seed on every fold."""
     if unknown := entry.keys() - KEYS:
         raise RelatumError(f"{path}: run {number} has the unknown key {min(unknown)!r}; expected {sorted(KEYS)}")
     needed = NEEDED | {"n_folds"} if "folds" in entry else NEEDED
     if missing := needed - entry.keys():
         raise RelatumError(f"{path}: run {number} has no {min(missing)!r}")
-    fixed = [entry["data"].format(**places), "--config", str(ROOT / entry["config"])]
-    fixed += [part for setting in entry.get("set", ()) for part in ("--set", setting.format(**places))]
-    fixed += [option.format(**places) for option in entry.get("options", ())]
+    settings = [part for setting in entry.get("set", ()) for part in ("--set", setting)]
+    fixed = [entry["data"], "--config", str(ROOT / entry["config"]), *settings, *entry.get("options", ())]
+    needs = _find_needs(fixed, places)
+    fixed = [part.format(**places) for part in fixed]
     folds = range(1, entry["n_folds"] + 1) if "folds" in entry else (0,)
     for fold, seed in product(folds, entry.get("seeds", (0,))):
         of_fold = ("--fold", f"{entry['folds'].format(**places)}:{fold}") if fold else ()
         name = entry["name"] + (f"-fold-{fold}" if fold else "") + f"-seed-{seed}"
-        yield Planned(entry["name"], name, (*fixed, *of_fold, "--seed", str(seed)))
+        yield Job(name, (*fixed, *of_fold, "--seed", str(seed)), needs)
 
 
-def make(runs: Sequence[Planned], out: Path, at_once: int, device: str) -> int:
-    """Make all runs that are not complete; return the number that failed."""
+def read_plans(paths: Iterable[Path], places: Mapping[str, str]) -> list[Job]:
+    """Return the jobs of several files, all preparations first; a preparation may stand in more than one file."""
+    plans = [read_plan(path, places) for path in paths]
+    prepare = {job.target: job for preparations, _ in plans for job in preparations}
+    runs = [run for _, of_file in plans for run in of_file]
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RelatumError(f"two runs are called {twice!r}; give the experiments different names")
+    return [*prepare.values(), *runs]
+
+
+def make(jobs: Sequence[Job], out: Path, at_once: int, device: str) -> int:
+    """Start all jobs that are not complete; return the number that failed or could not start."""
     (out / "results").mkdir(parents=True, exist_ok=True)
     sharing = GpuSharing()
     if device != "cpu":
         sharing.start()
-    waiting = [run for run in runs if not (out / "results" / f"{run.name}.json").exists()]
-    print(f"{len(waiting)} of {len(runs)} runs to make", flush=True)
-    active: dict[Planned, subprocess.Popen[bytes]] = {}
+    waiting = [job for job in jobs if not _is_complete(job, out)]
+    n_runs = sum(job.target is None for job in jobs)
+    print(f"{sum(job.target is None for job in waiting)} of {n_runs} runs to make", flush=True)
+    active: dict[Job, subprocess.Popen[bytes]] = {}
     n_failed = 0
     try:
-        while waiting or active:
-            while waiting and len(active) < at_once:
-                run = waiting.pop(0)
-                active[run] = _start(run, out, device, sharing.environment)
+        while (ready := [job for job in waiting if job.is_ready(active)]) or active:
+            for job in ready[: at_once - len(active)]:
+                waiting.remove(job)
+                active[job] = _start(job, out, device, sharing.environment)
             time.sleep(0.2)
-            for run in [run for run, process in active.items() if process.poll() is not None]:
-                n_failed += not _end(run, active.pop(run).returncode, out)
+            for job in [job for job, process in active.items() if process.poll() is not None]:
+                n_failed += not _end(job, active.pop(job).returncode, out)
     finally:
         for process in active.values():
             process.send_signal(signal.SIGTERM)  # saves the state of the run
         for process in active.values():
             process.wait()
         sharing.stop()
-    return n_failed
+    for job in waiting:
+        missing = min(path for path in job.needs if not path.exists())
+        print(f"not started: {job.name}, which needs {missing}", flush=True)
+    return n_failed + len(waiting)
 
 
-def _start(run: Planned, out: Path, device: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    folder = out / "runs" / run.name
-    folder.parent.mkdir(exist_ok=True)
-    again = ("--resume", str(folder)) if (folder / "run.json").exists() else (*run.arguments, "--out", str(folder))
-    with (out / "results" / f"{run.name}.log").open("ab") as log:
+def _is_complete(job: Job, out: Path) -> bool:
+    return (job.target or out / "results" / f"{job.name}.json").exists()
+
+
+def _start(job: Job, out: Path, device: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    arguments = list(job.arguments)
+    if job.target is None:
+        folder = out / "runs" / job.name
+        folder.parent.mkdir(exist_ok=True)
+        again = ["--resume", str(folder)] if (folder / "run.json").exists() else [*arguments, "--out", str(folder)]
+        arguments = ["-m", "relatum", "train", *again, "--device", device]
+    with (out / "results" / f"{job.name}.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "relatum", "train", *again, "--device", device],
+            [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            cwd=ROOT if job.target is not None else None,
             env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
             start_new_session=True,
         )
 
 
-def _end(run: Planned, status: int, out: Path) -> bool:
-    """Copy the result of a run that has ended, and say so; return True if it is complete."""
-    result = out / "runs" / run.name / "result.json"
-    if status or not result.exists():
-        print(f"failed: {run.name} (status {status}); see {out / 'results' / run.name}.log", flush=True)
+def _end(job: Job, status: int, out: Path) -> bool:
+    """Copy the result of a run that has ended, and say so; return True if the job is complete."""
+    result = out / "runs" / job.name / "result.json"
+    if not status and job.target is None and result.exists():
+        shutil.copyfile(result, out / "results" / f"{job.name}.json")
+    if status or not _is_complete(job, out):
+        print(f"failed: {job.name} (status {status}); see {out / 'results' / job.name}.log", flush=True)
         return False
-    shutil.copyfile(result, out / "results" / f"{run.name}.json")
-    print(f"done: {run.name}", flush=True)
+    print(f"done: {job.name}", flush=True)
     return True
 
 
@@ -173,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     making = commands.add_parser("make")
-    making.add_argument("file", type=Path)
+    making.add_argument("files", type=Path, nargs="+")
     making.add_argument("out", type=Path)
     making.add_argument("--at-once", type=int, default=10)
     making.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
@@ -187,11 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "RELATUM_DATA" not in os.environ:
         raise RelatumError("RELATUM_DATA is not set; set it to the folder of the corpora")
     places = {"data": os.environ["RELATUM_DATA"], "out": str(options.out.resolve())}
-    prepare, runs = read_plan(options.file, places)
-    for needed in prepare:
-        if not needed.target.exists():
-            subprocess.run([sys.executable, *needed.arguments], cwd=ROOT, check=True)
-    return min(make(runs, options.out, options.at_once, options.device), 1)
+    jobs = read_plans(options.files, places)
+    return min(make(jobs, options.out, options.at_once, options.device), 1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from scripts.experiments import ROOT, main, read_plan
+from scripts.experiments import ROOT, main, read_plan, read_plans
 
 from relatum.config import load_config
 from relatum.errors import RelatumError
@@ -20,7 +20,7 @@ PLACES = {"data": "DATA", "out": "OUT"}
 def test_experiments_have_settings_that_load(path: Path) -> None:
     prepare, runs = read_plan(path, PLACES)
     for needed in prepare:
-        assert str(needed.target) in needed.arguments
+        assert any(str(needed.target) in argument for argument in needed.arguments)
         assert needed.arguments[0] == "-m" or (ROOT / needed.arguments[0]).exists()
     assert runs
     for arguments in {run.arguments for run in runs}:
@@ -49,7 +49,7 @@ def test_experiments_with_an_unknown_key_or_one_name_twice_are_refused(tmp_path:
         read_plan(path, PLACES)
     path.write_text(run + run, encoding="utf-8")
     with pytest.raises(RelatumError, match="two runs are called 'a-seed-0'"):
-        read_plan(path, PLACES)
+        read_plans([path], PLACES)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,21 @@ def test_experiments_continue_after_a_failure_and_make_no_run_twice(
     assert "1 of 2 runs to make" in capsys.readouterr().out
     assert main(["show", str(tmp_path / "out")]) == 0
     assert "good" in capsys.readouterr().out
+
+
+def test_experiments_wait_for_the_models_and_files_that_they_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELATUM_DATA", str(tmp_path))
+    path = tmp_path / "some.toml"
+    copy = "import shutil, sys; shutil.copytree(*sys.argv[1:])"
+    path.write_text(
+        f'[[prepare]]\ntarget = "{{out}}/late"\npython = ["-c", "{copy}", "{{out}}/early", "{{out}}/late"]\n'
+        f'[[prepare]]\ntarget = "{{out}}/early"\npython = ["-c", "{copy}", "{ROOT}/experiments", "{{out}}/early"]\n'
+        '[[run]]\nname = "never"\ndata = "{out}/late"\nconfig = "c"\nset = ["encoder.name={out}/runs/other/model"]\n',
+        encoding="utf-8",
+    )
+    assert main(["make", str(path), str(tmp_path / "out"), "--device", "cpu", "--at-once", "2"]) == 1
+    said = capsys.readouterr().out
+    assert said.index("done: early") < said.index("done: late")
+    assert f"not started: never-seed-0, which needs {tmp_path}/out/runs/other/model" in said
