@@ -86,7 +86,7 @@ def read_targets(
     long = [index for index, fits in enumerate(is_short) if not fits]
     n_unlabelled = len(examples) - n_labelled
     also = f", {n_unlabelled:,} of them without annotations" if n_unlabelled else ""
-    say(f"reading {len(short):,} sentences{also}, with the teachers {teachers.version}")
+    say(f"reading {len(short):,} sentences{also}, with the teachers {teachers.name} ({teachers.version})")
     if long:
         say(f"{len(long):,} sentences are too long for the encoder of a teacher and are learned from gold alone")
 

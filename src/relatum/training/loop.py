@@ -261,6 +261,8 @@ class _Run:
             if targets is None:
                 return False
             self._batches.follow(targets)
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()  # the teachers are gone
         return read_ahead(self._model, self._examples, is_asked, say)
 
     @property
