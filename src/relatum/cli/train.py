@@ -80,7 +80,7 @@ def train(
     ] = None,
     unlabelled: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Plain text, a document a line, from which the teachers teach, too."),
+        typer.Option(metavar="FILE", help="Plain text, a document a line, on which the teachers teach, too."),
     ] = None,
     runs: Annotated[
         int | None,

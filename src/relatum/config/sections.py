@@ -296,8 +296,8 @@ class TrainingConfig(Section):
     )
     unlabelled: str | None = Field(
         default=None,
-        description="A file of plain text, a document a line (also .gz or .xz), from which the teachers' probabilities "
-        "are learned, too.",
+        description="Plain text from which the teachers' probabilities are learned, too, a document a line: a file (also "
+        ".gz or .xz) or a folder of .txt files.",
     )
     unlabelled_sentences: Positive = Field(
         default=5000, description="The most sentences of the unlabelled text that are learned from, drawn by the seed."
