@@ -227,3 +227,19 @@ def test_train_chooses_no_sizes_beside_a_file_of_settings(data: Path, tmp_path: 
     result = run(data, "--out", out, "--config", config, *SETTINGS)
     assert "chosen for this data" not in result.stderr
     assert json.loads((out / "run.json").read_text())["config"]["training"]["warmup_steps"] == 1000
+
+
+def test_teachers_and_their_text_are_options(data: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("Mara Ilves of Tarn Shipping met Tom in Oslo .\n", encoding="utf-8")
+    teachers = [tmp_path / name for name in ("first", "second")]
+    for seed, out in enumerate(teachers):
+        run(data, "--out", out, *SETTINGS, "--seed", str(seed), "--device", "cpu")
+    named = [word for out in teachers for word in ("--teacher", out / "model")]
+    run(data, "--out", tmp_path / "taught", *SETTINGS, *named, "--unlabelled", text, "--device", "cpu")
+    record = json.loads((tmp_path / "taught" / "result.json").read_text())
+    assert record["config"]["training"]["teachers"] == [str(out / "model") for out in teachers]
+    assert record["config"]["training"]["unlabelled"] == str(text)
+    assert "1 sentences of unlabelled text are learned from, too" in record["messages"]
+    with pytest.raises(RelatumError, match="set training.teachers to a list of trained models"):
+        run(data, "--out", tmp_path / "alone", *SETTINGS, "--unlabelled", text)

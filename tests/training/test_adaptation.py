@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +19,7 @@ from relatum.encoders.pieces import PieceTokenizer
 from relatum.errors import ConfigError, RelatumError
 from relatum.monitor import Monitor
 from relatum.training import adaptation
-from relatum.training.adaptation import Adaptation, adapt_encoder, cut_blocks, read_lines
+from relatum.training.adaptation import Adaptation, adapt_encoder, cut_blocks
 
 SETTINGS = Adaptation(epochs=8, batch_size=8, length=24, learning_rate=3e-3, half_precision=False)
 
@@ -170,17 +168,6 @@ def test_cut_blocks_keeps_every_piece_in_order(tiny_bert: Path) -> None:
     assert len(expected) - blocks.shape[0] * 6 < 6
     assert set(blocks[:, 0]) == set(tokenizer.prefix)
     assert set(blocks[:, -1]) == set(tokenizer.suffix)
-
-
-def test_read_lines_opens_folders_and_compressed_files(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    (tmp_path / "notes.md").write_text("not read\n")
-    with gzip.open(tmp_path / "b.gz", "wt") as file:
-        file.write("three\n")
-    with lzma.open(tmp_path / "c.xz", "wt") as file:
-        file.write("four\n")
-    paths = [tmp_path, tmp_path / "b.gz", tmp_path / "c.xz"]
-    assert [line.strip() for line in read_lines(paths)] == ["one", "two", "three", "four"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from relatum.encoders.tuned import TunedEncoder
 from relatum.kernels.backend import use_backend
 from relatum.kernels.md_gru.geometry import make_geometry
 from relatum.models.inputs import ModelInputs
-from relatum.models.labels import Labels
+from relatum.models.labels import Labels, Targets
 from relatum.models.model import Model
 from relatum.runtime.cuda_graphs import Recorder, make_recorder
 from relatum.training import graphed_step
@@ -138,6 +138,25 @@ def test_recorded_updates_keep_the_average(start: Start, tiny: Callable[..., Con
     assert averages[1] is not None
     for one, other in zip(averages[0].tensors, averages[1].tensors, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ["words", "spans"])
+def test_recorded_updates_follow_targets(start: Start, tiny: Callable[..., Config], kind: str) -> None:
+    config, recorder = tiny(f"tagging.kind={kind}"), Pretended()
+    plain, recording, hard = Run(start, config, None), Run(start, config, recorder), Run(start, config, recorder)
+    generator = torch.Generator().manual_seed(7)
+    sizes = [len(names) for names in (plain.model.tagging.words.names, plain.model.tagging.cells.names)]
+    targets = []
+    for example in plain.batches._examples:
+        n = len(example.sentence)
+        of_words = torch.rand(n, sizes[0], generator=generator).half()
+        targets.append(Targets(of_words, torch.rand(n, n, sizes[1], generator=generator).half()))
+    plain.batches.follow(targets)
+    recording.batches.follow(targets)
+    wanted, found = plain.make(), recording.make()
+    assert_same(plain, recording, wanted, found)
+    assert recorder.n_replayed > recorder.n_recorded > 0
+    assert not torch.allclose(torch.stack(hard.make()), torch.stack(found))
 
 
 def test_first_batch_of_a_shape_is_made_and_the_second_recorded(start: Start, tiny: Callable[..., Config]) -> None:

@@ -71,6 +71,17 @@ def train(
             "Helps most with few sentences.",
         ),
     ] = None,
+    teacher: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Learn from a trained, larger model, too, by name or folder; may be given several times.",
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Plain text, a document a line, on which the teachers teach, too."),
+    ] = None,
     runs: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Make N runs, with the seed and those after it."),
@@ -120,11 +131,13 @@ def train(
     from relatum.cli.monitor import TerminalMonitor
     from relatum.cli.runs import read_folds, read_jobs, show_runs
     from relatum.cli.runs_screen import RunsScreen
+    from relatum.config.toml import to_toml
     from relatum.training import train as training
 
     if resume is not None:
-        given = (data, out, config, from_, seed, fold, start, runs, folds, no_test or None, overlaps, crossing)
-        if any(value is not None for value in given):
+        given = (data, out, config, from_, seed, fold, start, teacher, unlabelled, runs, folds, no_test or None)
+        rules = (overlaps, crossing)
+        if any(value is not None for value in (*given, *rules)):
             raise typer.BadParameter(_RESUMED)
         _resume(resume, device, jobs, read_splitting(override, _RESUMED))
         return
@@ -135,6 +148,8 @@ def train(
     named = {
         "training.seed": seed,
         "training.start": start,
+        "training.teachers": None if teacher is None else to_toml(teacher),
+        "training.unlabelled": unlabelled,
         "data.overlaps": overlaps,
         "data.crossing": crossing,
     }

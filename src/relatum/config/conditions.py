@@ -15,16 +15,22 @@ from relatum.config.sections import Config
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Settings that need another setting to have one of some values."""
+    """Settings that need another setting to have one of some values, or any value at all."""
 
     names: tuple[str, ...]
     key: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    kind: str = ""
+    """A description of the other setting's values, if any will do."""
 
     @property
     def wanted(self) -> str:
         """The values of the other setting, in words."""
-        return " or ".join(f'"{value}"' for value in self.values)
+        return self.kind or " or ".join(f'"{value}"' for value in self.values)
+
+    def holds(self, value: object) -> bool:
+        """True if the other setting has such a value."""
+        return bool(value) if self.kind else value in self.values
 
 
 def _of(section: str, *keys: str) -> tuple[str, ...]:
@@ -59,6 +65,8 @@ CONDITIONS = (
         ("spans",),
     ),
     Condition(_of("training", "decay_rate", "decay_steps", "decay_staircase"), "training.schedule", ("inverse",)),
+    Condition(_of("training", "teacher_weight", "unlabelled"), "training.teachers", kind="a list of trained models"),
+    Condition(_of("training", "unlabelled_sentences"), "training.unlabelled", kind="a file of text"),
 )
 
 
@@ -66,5 +74,5 @@ def find_idle(config: Config, given: Collection[str]) -> Iterator[tuple[str, Con
     """Yield the given settings that do nothing, with the condition that does not hold and the value found instead."""
     for condition in CONDITIONS:
         value: object = reduce(getattr, condition.key.split("."), config)
-        if value not in condition.values:
+        if not condition.holds(value):
             yield from ((name, condition, value) for name in condition.names if name in given)

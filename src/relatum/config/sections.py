@@ -23,6 +23,7 @@ from relatum.config.values import (
     PositiveNumber,
     Probability,
     Section,
+    Share,
     Width,
     Words,
     distinct,
@@ -283,6 +284,23 @@ class TrainingConfig(Section):
     start: str | None = Field(
         default=None,
         description="A trained model to start from: weights that fit are taken over, and sizes that you do not set.",
+    )
+    teachers: Annotated[tuple[str, ...], AfterValidator(distinct)] = Field(
+        default=(),
+        description="Trained models, by folder or name, whose probabilities are learned beside gold (distillation). "
+        "Those of several are averaged.",
+    )
+    teacher_weight: Share = Field(
+        default=0.5,
+        description="The share of the teachers in what is learned from an annotated sentence; the rest is gold.",
+    )
+    unlabelled: str | None = Field(
+        default=None,
+        description="Plain text from which the teachers' probabilities are learned, too, a document a line: a file (also "
+        ".gz or .xz) or a folder of .txt files.",
+    )
+    unlabelled_sentences: Positive = Field(
+        default=5000, description="The most sentences of the unlabelled text that are learned from, drawn by the seed."
     )
     steps: Positive = Field(default=20_000, description="The number of updates.")
     batch_size: Positive = Field(default=24, description="Sentences in a batch.")

@@ -47,6 +47,7 @@ Words = Annotated[int, Field(gt=0, le=2**13)]
 PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Section(BaseModel):

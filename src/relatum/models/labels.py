@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from relatum.models.model import Model
 from relatum.types import Example
@@ -14,23 +15,38 @@ from relatum.types import Example
 IGNORED = -100
 """The label of words and cells that take no part in a loss."""
 
+_CERTAIN = 1e4
+"""Log-odds of 1 in every precision, and finite in half precision, so that no gradient is infinity times zero."""
+
 
 @dataclass(frozen=True, slots=True)
 class Labels:
     """Tags of words (batch, words) and of cells (batch, words, words); `IGNORED` outside the sentences.
 
-    If cells have any number of tags, `relation_tags` are rows of `tag_sets`.
+    If cells have any number of tags, `relation_tags` are rows of `tag_sets`. If there are targets, they are learned
+    instead of the tags, which then only say which words and cells are ignored.
     """
 
     entity_tags: Tensor
     relation_tags: Tensor
     tag_sets: Tensor | None = None
     """(sets, tags): True for the tags in a set."""
+    entity_targets: Tensor | None = None
+    """(batch, words, tags): probabilities."""
+    relation_targets: Tensor | None = None
+    """(batch, words, words, tags): probabilities, or their log-odds if cells have any number of tags."""
 
     def to(self, device: torch.device | str) -> Labels:
-        entity_tags = self.entity_tags.to(device, non_blocking=True)
-        tag_sets = None if self.tag_sets is None else self.tag_sets.to(device, non_blocking=True)
-        return Labels(entity_tags, self.relation_tags.to(device, non_blocking=True), tag_sets)
+        def move(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part.to(device, non_blocking=True)
+
+        return Labels(
+            self.entity_tags.to(device, non_blocking=True),
+            self.relation_tags.to(device, non_blocking=True),
+            move(self.tag_sets),
+            move(self.entity_targets),
+            move(self.relation_targets),
+        )
 
 
 class TagSets:
@@ -66,6 +82,50 @@ class ExampleLabels:
     relation_tags: Tensor
     n_lost_entities: int
     n_lost_relations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The targets of one sentence, in half precision; see `Labels`.
+
+    The targets of cells with any number of tags are log-odds, which keep their digits near 1 as well as near 0.
+    """
+
+    entity: Tensor
+    """(words, tags)"""
+    relation: Tensor | None
+    """(words, words, tags); None without a table."""
+
+    @classmethod
+    def mix(
+        cls,
+        labels: ExampleLabels,
+        entity_logits: Tensor,
+        relation_logits: Tensor | None,
+        share: float,
+        tag_sets: Tensor | None = None,
+    ) -> Targets:
+        """Mix the probabilities of teachers, given by their logits, with the gold tags; `share` is the teachers'.
+
+        The loss of a cell with any number of tags is lowest where the log-odds of a tag are half of its target's. So
+        those of the teachers are doubled, and the lowest loss is where the student's are equal to theirs.
+        """
+        device, gold = entity_logits.device, 1 - share
+
+        def mix_one(logits: Tensor, tags: Tensor) -> Tensor:
+            is_gold = one_hot(tags.clamp(min=0).to(device), logits.shape[-1])
+            return (share * logits.float().softmax(-1) + gold * is_gold).half()
+
+        entity = mix_one(entity_logits, labels.entity_tags)
+        if relation_logits is None:
+            return cls(entity, None)
+        if tag_sets is None:
+            return cls(entity, mix_one(relation_logits, labels.relation_tags))
+        has_tag = tag_sets[labels.relation_tags.clamp(min=0).to(device)]
+        doubled = 2 * relation_logits.float()
+        present = share * doubled.sigmoid() + gold * has_tag
+        absent = share * (-doubled).sigmoid() + gold * ~has_tag
+        return cls(entity, (present.log() - absent.log()).clamp(-_CERTAIN, _CERTAIN).half())
 
 
 def make_tag_sets(model: Model) -> TagSets | None:

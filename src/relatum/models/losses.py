@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, pad, softplus
+from torch.nn.functional import cross_entropy, logsigmoid, pad, softplus
 
 from relatum.config import TrainingConfig
 from relatum.models.labels import IGNORED, Labels
@@ -27,8 +27,11 @@ _NOTHING = -1e30
 
 
 def joint_loss(outputs: Outputs, labels: Labels, config: TrainingConfig) -> Loss:
-    """Equations 14 and 15: cross entropy over the words and over the cells, summed or averaged as configured."""
-    entity = _cross_entropy(outputs.entity_logits, labels.entity_tags, config)
+    """Equations 14 and 15: cross entropy over the words and over the cells, summed or averaged as configured.
+
+    Targets, if there are any, are learned instead of the tags.
+    """
+    entity = _cross_entropy(outputs.entity_logits, labels.entity_tags, config, labels.entity_targets)
     if outputs.relation_logits is None:
         return Loss(_weigh(config.entity_weight, entity), entity, entity.new_zeros(()))
     relation = _cell_loss(outputs.relation_logits, labels, config)
@@ -40,17 +43,24 @@ def _weigh(weight: float, loss: Tensor) -> Tensor:
     return loss if weight == 1 else weight * loss
 
 
-def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig) -> Tensor:
+def _cross_entropy(logits: Tensor, tags: Tensor, config: TrainingConfig, targets: Tensor | None = None) -> Tensor:
     logits = _wide(logits)
+    if targets is not None:
+        losses = cross_entropy(logits.flatten(0, -2), targets.flatten(0, -2).to(logits.dtype), reduction="none")
+        return _reduced(losses.view_as(tags).masked_fill(tags == IGNORED, 0).sum(), tags, config)
     total = cross_entropy(logits.flatten(0, -2), tags.flatten(), ignore_index=IGNORED, reduction="sum")
     return _reduced(total, tags, config)
 
 
 def _cell_loss(logits: Tensor, labels: Labels, config: TrainingConfig) -> Tensor:
     tags = labels.relation_tags
+    targets = labels.relation_targets
     if labels.tag_sets is None:
-        return _cross_entropy(logits, tags, config)
+        return _cross_entropy(logits, tags, config, targets)
     logits = _wide(logits)
+    if targets is not None:
+        losses = soft_ranking_loss(logits, targets.to(logits.dtype))
+        return _reduced(losses.masked_fill(tags == IGNORED, 0).sum(), tags, config)
     if logits.is_cuda:  # shapes that depend on the tags could not be recorded as a CUDA graph
         losses = ranking_loss(logits, labels.tag_sets[tags.clamp(min=0)])
         return _reduced(losses.masked_fill(tags == IGNORED, 0).sum(), tags, config)
@@ -72,6 +82,17 @@ def ranking_loss(logits: Tensor, has_tag: Tensor) -> Tensor:
     """
     above = softplus(logits.masked_fill(has_tag, _NOTHING).logsumexp(-1))
     below = softplus((-logits).masked_fill(~has_tag, _NOTHING).logsumexp(-1))
+    return above + below
+
+
+def soft_ranking_loss(logits: Tensor, log_odds: Tensor) -> Tensor:
+    """Return the ranking loss for tags that a cell has with a probability t, given by its log-odds.
+
+    log(1 + Σ (1 − t) exp(score)) + log(1 + Σ t exp(−score)): for probabilities of 0 and 1 it is `ranking_loss`. It is
+    lowest where each score is half of the log-odds.
+    """
+    above = softplus((logits + logsigmoid(-log_odds)).logsumexp(-1))
+    below = softplus((logsigmoid(log_odds) - logits).logsumexp(-1))
     return above + below
 
 

@@ -6,14 +6,12 @@ pieces, so a new one is made, tied to the embeddings, and trained alone for the 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import lzma
 import math
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu
 
 from relatum.data.atomic import new_folder, replacing_file
+from relatum.data.plain_text import read_lines
 from relatum.encoders.automodel import load_automodel
 from relatum.encoders.hashing import encoder_files, encoder_weights, files_hash
 from relatum.encoders.pieces import PieceTokenizer
@@ -38,7 +37,6 @@ from relatum.training.stopping import Stopping
 
 _WEIGHTS = "model.safetensors"
 _STATE, _DESCRIPTION = "state.safetensors", "state.json"
-_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 _LINES = 1000
 """The number of lines that are tokenised at once."""
 _HEAD_RATE = 1e-3
@@ -164,24 +162,6 @@ def adapt_encoder(
         (new / "README.md").write_text(_card(encoder, texts, settings, result), encoding="utf-8")
     shutil.rmtree(draft, ignore_errors=True)
     return result
-
-
-def read_lines(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield the lines of text files, also of .gz and .xz files and of all .txt files in a folder."""
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix == ".txt")
-            if not inside:
-                raise RelatumError(f"{path}: found no file whose name ends in .txt; expected plain text")
-            yield from read_lines(inside)
-            continue
-        try:
-            with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8") as file:  # type: ignore[operator]
-                yield from file
-        except UnicodeDecodeError as error:
-            raise RelatumError(f"{path}: the text is not UTF-8 ({error}); convert it with iconv -t UTF-8") from None
-        except (OSError, EOFError, lzma.LZMAError) as error:
-            raise RelatumError(f"{path}: the text cannot be read ({error})") from error
 
 
 def cut_blocks(lines: Iterable[str], tokenizer: PieceTokenizer, length: int) -> NDArray[np.int32]:

@@ -97,7 +97,7 @@ class TrainArguments:
     def _fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
         """Load the settings; settings that are left open are filled in for the data and machine, and said."""
         machine = find_machine(choose_device(self.device))
-        train, _ = cut_long(data.train, None, self.load_config())
+        train, _ = cut_long([*data.train, *data.unlabelled], None, self.load_config())
         lengths = [len(example.sentence) for example in train]
         # Dev takes part, too: what a model cannot hold is refused there.
         shape = measure_shape(example.gold for example in (*train, *data.dev))

@@ -12,9 +12,10 @@ from torch import Tensor
 from relatum.config import Config
 from relatum.data.windows import make_passage_windows, make_windows, window_examples
 from relatum.encoders.base import EncoderInput, EncoderOutput, Features, TextEncoder
+from relatum.layers.padding import Padding
 from relatum.models.collate import IndexedSentence, collate
 from relatum.models.inputs import ModelInputs
-from relatum.models.labels import IGNORED, Labels, label_example, make_tag_sets
+from relatum.models.labels import IGNORED, Labels, Targets, label_example, make_tag_sets
 from relatum.models.model import Model
 from relatum.types import Example, Sentence
 
@@ -116,11 +117,16 @@ class Batches:
         self._examples = examples
         self._fixed_sizes = model.device.type == "cuda" if fixed_sizes is None else fixed_sizes
         self._indexed: list[_IndexedExample | None] = [None] * len(examples)
+        self._targets: Sequence[Targets] | None = None
         self._n_tags: dict[int, tuple[int, int]] = {}
         self._tag_sets = make_tag_sets(model)
         if self._tag_sets is not None:
             for index in range(len(examples)):
                 self._index(index)  # so that all sets are known, and batches have the same list of them
+
+    def follow(self, targets: Sequence[Targets]) -> None:
+        """Give all examples targets, which are learned instead of their tags."""
+        self._targets = targets
 
     def make(self, indices: Sequence[int]) -> tuple[ModelInputs, Labels]:
         """Make the batch of these examples, on the model's device."""
@@ -136,7 +142,17 @@ class Batches:
         entity_tags = padding.pad_words([example.entity_tags for example in indexed], IGNORED)
         relation_tags = padding.pad_cells([example.relation_tags for example in indexed], IGNORED)
         tag_sets = None if self._tag_sets is None else self._tag_sets.to_table(model.device)
-        return inputs, Labels(entity_tags.long(), relation_tags.long(), tag_sets)
+        targets = self._pad_targets(indices, padding)
+        return inputs, Labels(entity_tags.long(), relation_tags.long(), tag_sets, *targets)
+
+    def _pad_targets(self, indices: Sequence[int], padding: Padding) -> tuple[Tensor | None, Tensor | None]:
+        """Return the targets of the words and of the cells of a batch, if there are any."""
+        if self._targets is None:
+            return None, None
+        device, targets = self._model.device, [self._targets[index] for index in indices]
+        cells = [one.relation.to(device) for one in targets if one.relation is not None]
+        words = padding.pad_words([one.entity.to(device) for one in targets])
+        return words, padding.pad_cells(cells) if cells else None
 
     def _encode(self, batch: EncoderInput) -> EncoderOutput | list[Features] | None:
         encoder = self._model.encoder

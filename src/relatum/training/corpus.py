@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
 from pathlib import Path
 
 from relatum.config import Config, TrainingConfig
@@ -20,6 +20,7 @@ from relatum.schema import RelationType, Schema, infer_schema
 from relatum.tagging.shape import measure_shape
 from relatum.tagging.tagging import Tagging
 from relatum.training.examples import make_examples
+from relatum.training.unlabelled import draw_unlabelled
 from relatum.types import Annotation, Document, Example
 
 DEV_SHARE = 0.15
@@ -44,6 +45,8 @@ class TrainingData:
     remarks: tuple[str, ...] = ()
     dev_by_seed: bool = False
     """True if the dev part was drawn from train by the seed, so that another seed has other parts."""
+    unlabelled: list[Example] = field(default_factory=list)
+    """Sentences without annotations, from which only the probabilities of teachers are learned."""
 
     @property
     def parts(self) -> dict[str, list[Example]]:
@@ -78,6 +81,8 @@ class TrainingData:
                     found.update(json.dumps(example.sentence.starts).encode())
                 if example.left_out != Annotation():
                     found.update(json.dumps(_values(example.left_out)).encode())
+        for example in self.unlabelled:
+            found.update(f"\nunlabelled {json.dumps(example.sentence.words)}".encode())
         return found.hexdigest()
 
 
@@ -146,8 +151,13 @@ def load_training_data(
     if config.decoding.constraints == "schema":
         remarks += _unconstrained(schema)
     remarks += _try_tags(parts, schema, config, problems)
+    unlabelled: list[Example] = []
+    if config.training.unlabelled is not None:
+        labelled = chain.from_iterable(parts.values())
+        unlabelled = draw_unlabelled(config.training.unlabelled, labelled, config)
+        remarks.append(f"{len(unlabelled):,} sentences of unlabelled text are learned from, too")
     said = (*remarks, *_skipped_lines(problems), *problems.remark_lines())
-    return TrainingData(**parts, schema=schema, remarks=said, dev_by_seed=by_seed)
+    return TrainingData(**parts, schema=schema, remarks=said, dev_by_seed=by_seed, unlabelled=unlabelled)
 
 
 def _check_that_something_is_scored(config: Config, with_test: bool) -> None:

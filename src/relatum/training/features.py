@@ -21,7 +21,7 @@ from relatum.types import Example
 _FLOAT = 4
 """Bytes of a number."""
 _SILENCE = 60.0
-"""The most seconds that the encoder reads without a message on its progress."""
+"""The most seconds of reading without a message on its progress."""
 
 
 def with_memory(model: Model, learned: Sequence[Example], scored: Sequence[Example] = ()) -> Model:
@@ -70,19 +70,31 @@ def read_ahead(
     if encoder is None or not encoder.is_cached or model.config.encoder.cache == "none":
         return True
     say(f"reading {len(examples):,} training sentences with {' and '.join(model.config.encoder.names)}")
-    n_read, last = 0, time.monotonic()
+    progress = ReadingProgress(len(examples), say)
     lengths = [len(example.sentence) for example in examples]
     for batch in make_batches(lengths, settings.batch_size, settings.max_cells, bucketing=True, rng=None):
         if asked_to_stop():
             return False
         sentences = [examples[index].sentence for index in batch]
         encoder.encode(make_input(sentences, model))
-        n_read += len(batch)
-        if time.monotonic() - last >= _SILENCE:
-            say(f"{n_read:,} of {len(examples):,} read")
-            last = time.monotonic()
+        progress.add(len(batch))
     encoder.flush()
     return True
+
+
+class ReadingProgress:
+    """Messages on how many sentences have been read, one a minute."""
+
+    def __init__(self, n: int, say: Callable[[str], None]) -> None:
+        self._n, self._say = n, say
+        self._n_read, self._last = 0, time.monotonic()
+
+    def add(self, n: int) -> None:
+        """Count further sentences."""
+        self._n_read += n
+        if time.monotonic() - self._last >= _SILENCE:
+            self._say(f"{self._n_read:,} of {self._n:,} read")
+            self._last = time.monotonic()
 
 
 def _size(encoder: TextEncoder, lengths: Sequence[int]) -> int:

@@ -166,18 +166,21 @@ def _to_tensors(inputs: ModelInputs, labels: Labels) -> _Tensors | None:
         labels.entity_tags,
         labels.relation_tags,
         labels.tag_sets,
+        labels.entity_targets,
+        labels.relation_targets,
     )
 
 
 def _from_tensors(parts: _Tensors) -> tuple[ModelInputs, Labels]:
-    mask, words, characters, lengths, vectors, maps, pieces, owners, entity_tags, relation_tags, tag_sets = parts
+    mask, words, characters, lengths, vectors, maps, pieces, owners, *of_labels = parts
+    entity_tags, relation_tags, *others = of_labels
     assert mask is not None
     assert entity_tags is not None
     assert relation_tags is not None
     words_characters = None if characters is None or lengths is None else PaddedCharacterBatch(characters, lengths)
     to_read = None if pieces is None or owners is None else Pieces(pieces, owners)
     inputs = ModelInputs(mask, words, words_characters, vectors, maps, pieces=to_read)
-    return inputs, Labels(entity_tags, relation_tags, tag_sets)
+    return inputs, Labels(entity_tags, relation_tags, *others)
 
 
 def _find_geometries(network: TableSequenceNetwork, mask: Tensor) -> list[Geometry]:

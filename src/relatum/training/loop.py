@@ -28,6 +28,7 @@ from relatum.training.bad_batch import UpdateRecord, describe, save_batch
 from relatum.training.batches import Batches, cut_long, remark_on_windows
 from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from relatum.training.corpus import TrainingData
+from relatum.training.distillation import check_teachers, read_targets
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord, resume_command
 from relatum.training.graphed_step import GraphedStep
@@ -158,9 +159,14 @@ class _Run:
         self._device = device = processes.device
         set_up_device(device)
         has_weights = resume and bool(list_checkpoints(folder.checkpoints))
+        if not resume:
+            check_teachers(self._config, data.schema)
         self._stored, remarks = make_model(data, self._config, device, has_weights)
         training = self._config.training
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
+        unlabelled, _ = cut_long(data.unlabelled, self._stored.encoder, self._config)
+        self._n_labelled = len(examples)
+        examples = [*examples, *unlabelled]
         for part in ("dev", "test"):
             cut += remark_on_windows(part, data.parts[part], self._stored.encoder, self._config)
         for remark in (*data.remarks, *shorten(advise(data.parts, self._config)), *remarks, *cut):
@@ -218,9 +224,7 @@ class _Run:
     def complete(self) -> Run:
         """Make the updates that are left, then score the best model."""
         progress, config = self._progress, self._config.training
-        if self._unfinished and not read_ahead(
-            self._model, self._examples, lambda: self._processes.asked_to_stop, self._monitor.say
-        ):
+        if self._unfinished and not self._read_ahead():
             raise TrainingStopped(self._stop_message())
         try:
             self._monitor.start(progress.step, config.steps)
@@ -244,6 +248,22 @@ class _Run:
                 f"ends after step {progress.step:,} of {config.steps:,}"
             )
         return self._finish()
+
+    def _read_ahead(self) -> bool:
+        """Let the teachers, if there are any, and the encoder read all examples; return False if asked to stop."""
+        say = self._monitor.say
+
+        def is_asked() -> bool:
+            return self._processes.asked_to_stop
+
+        if self._config.training.teachers:
+            targets = read_targets(self._model, self._examples, self._n_labelled, is_asked, say)
+            if targets is None:
+                return False
+            self._batches.follow(targets)
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()  # the teachers are gone
+        return read_ahead(self._model, self._examples, is_asked, say)
 
     @property
     def _unfinished(self) -> bool:

@@ -19,7 +19,7 @@ from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData
 from relatum.training.optimisation import Group, encoder_groups
-from relatum.training.warm_start import absolute_start, take_over
+from relatum.training.warm_start import absolute_model, take_over
 
 
 def set_up_device(device: torch.device) -> None:
@@ -43,7 +43,13 @@ def with_absolute_paths(config: Config) -> Config:
         encoder = encoder.model_copy(update={"cache_path": str(expand_user(encoder.cache_path).absolute())})
     if words.path is not None:
         words = words.model_copy(update={"path": str(expand_user(words.path).absolute())})
-    training = config.training.model_copy(update={"start": absolute_start(config.training.start)})
+    training = config.training
+    changed: dict[str, object] = {"teachers": tuple(map(absolute_model, training.teachers))}
+    if training.start is not None:
+        changed["start"] = absolute_model(training.start)
+    if training.unlabelled is not None:
+        changed["unlabelled"] = str(expand_user(training.unlabelled).absolute())
+    training = training.model_copy(update=changed)
     return config.model_copy(update={"encoder": encoder, "words": words, "training": training})
 
 

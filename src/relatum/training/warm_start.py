@@ -52,9 +52,9 @@ def _read_settings(path: Path) -> Config:
     return config.model_copy(update={"encoder": encoder})
 
 
-def absolute_start(name: str | None) -> str | None:
-    """Return the name of a model that comes with relatum, or the absolute path of a model's folder."""
-    return name if name is None or name in shipped_models() else str(Path(name).absolute())
+def absolute_model(name: str) -> str:
+    """Return the absolute path of a model's folder, or the name of a model that comes with relatum or is on the hub."""
+    return name if name in shipped_models() or not Path(name).is_dir() else str(Path(name).absolute())
 
 
 def take_over(model: Model, name: str) -> str:

@@ -28,6 +28,7 @@ from relatum.monitor import Evaluation, LineMonitor
 from relatum.training.corpus import FoldChoice, load_training_data
 from relatum.training.folder import RunFolder
 from relatum.training.loop import TrainingStopped, train
+from relatum.training.runs.budgets import free_memory
 
 _PATIENCE = 60.0
 """Seconds to wait for another process that still uses the folder: a process whose parent was killed ends by itself."""
@@ -65,7 +66,7 @@ class EventMonitor(LineMonitor):
         if self._device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self._device)
             return {"peak": torch.cuda.max_memory_reserved(self._device), "free": free}
-        return {"peak": _peak_memory(), "free": _free_memory()}
+        return {"peak": _peak_memory(), "free": free_memory()}
 
 
 def main(arguments: list[str]) -> int:
@@ -120,16 +121,6 @@ def _peak_memory() -> int | None:
     except ImportError:  # Windows
         return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _free_memory() -> int | None:
-    """Return the bytes that a new process could have; None if the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return found[0] if found else None
 
 
 if __name__ == "__main__":

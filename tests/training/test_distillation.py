@@ -1,0 +1,339 @@
+"""Models that learn from the probabilities of trained models."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from relatum.config import load_config
+from relatum.encoders.base import EncoderInput
+from relatum.errors import ConfigError, RelatumError
+from relatum.models.checkpoint import load_model, save_model
+from relatum.models.labels import Targets, label_example, make_tag_sets
+from relatum.models.losses import joint_loss
+from relatum.models.model import Model
+from relatum.runtime.torch import TorchRuntime
+from relatum.schema import RelationType, Schema
+from relatum.training.batches import Batches
+from relatum.training.corpus import TrainingData, load_training_data
+from relatum.training.distillation import read_targets
+from relatum.training.loop import TrainingStopped
+from relatum.training.micro_batches import part_loss
+from relatum.training.train import resume, train
+from relatum.types import Annotation, Example, Sentence
+
+from ..small_models import SCHEMA, make_small_model, make_small_span_model
+from .conftest import TINY, Silent
+from .test_loop import assert_same_run
+
+Make = Callable[..., Model]
+TEXT = [f"Mara Ilves of Tarn Shipping met {name} in Oslo ." for name in ("Tom", "Ann", "Ida", "Per", "Eva", "Jon")]
+
+
+@pytest.fixture(scope="module")
+def teachers(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two models that have learned a little."""
+    folder = tmp_path_factory.mktemp("teachers")
+    given = [*TINY, "training.steps=40", "training.evaluate_every=40", "training.learning_rate=0.01"]
+    first, second = (
+        train(small_corpus, out=folder / str(seed), overrides=given, seed=seed, device="cpu").model for seed in (1, 2)
+    )
+    return first, second
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(TEXT) + "\n", encoding="utf-8")
+    return path
+
+
+def name_teachers(*teachers: Path) -> str:
+    return f"training.teachers={json.dumps(list(map(str, teachers)))}"
+
+
+def save(model: Model, folder: Path) -> Path:
+    save_model(model, folder)
+    return folder
+
+
+def make_examples(*texts: str) -> list[Example]:
+    return [Example(Sentence(tuple(text.split())), Annotation()) for text in texts]
+
+
+def never() -> bool:
+    return False
+
+
+def read_all(student: Model, examples: Sequence[Example], n_labelled: int = 0) -> list[Targets]:
+    targets = read_targets(student, examples, n_labelled, never, lambda _: None)
+    assert targets is not None
+    return targets
+
+
+def probabilities(model: Model, example: Example) -> tuple[Tensor, Tensor]:
+    """The probabilities of words and of cells."""
+    outputs = TorchRuntime(model).read(EncoderInput([example.sentence.words]))
+    assert outputs.relation_logits is not None
+    of_cells = outputs.relation_logits[0]
+    cells = of_cells.sigmoid() if model.tagging.has_tag_sets else of_cells.softmax(-1)
+    return outputs.entity_logits[0].softmax(-1), cells
+
+
+@pytest.mark.parametrize("make", [make_small_model, make_small_span_model])
+def test_targets_are_the_mean_probabilities_of_the_teachers(make: Make, tmp_path: Path) -> None:
+    teachers = [make(seed=seed) for seed in (5, 6)]
+    folders = [save(model, tmp_path / str(number)) for number, model in enumerate(teachers)]
+    student = make(name_teachers(*folders), seed=7)
+    examples = make_examples("anna lives in oslo", "he saw her")
+    for example, targets in zip(examples, read_all(student, examples), strict=True):
+        found = [probabilities(model, example) for model in teachers]
+        words, cells = (sum(parts) / 2 for parts in zip(*found, strict=True))
+        torch.testing.assert_close(targets.entity.float(), words, rtol=0, atol=1e-3)
+        assert targets.relation is not None
+        mixed = targets.relation.float()
+        mixed = (mixed / 2).sigmoid() if student.tagging.has_tag_sets else mixed  # log-odds are doubled
+        torch.testing.assert_close(mixed, cells, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["words", "spans"])
+def test_types_of_teacher_and_student_may_be_in_another_order(kind: str, tmp_path: Path) -> None:
+    turned = Schema(SCHEMA.entity_types[::-1], (RelationType("Kin", symmetric=True), RelationType("Live_In")))
+    teacher = make_small_model(f"tagging.kind={kind}", schema=turned, spread=0.8)
+    student = make_small_model(f"tagging.kind={kind}", name_teachers(save(teacher, tmp_path / "teacher")))
+    (example,) = examples = make_examples("anna lives in oslo")
+    (targets,) = read_all(student, examples)
+    words, cells = probabilities(teacher, example)
+    assert student.tagging.words.names != teacher.tagging.words.names
+    for place, name in enumerate(student.tagging.words.names):
+        there = teacher.tagging.words.names.index(name)
+        torch.testing.assert_close(targets.entity[:, place].float(), words[:, there], rtol=0, atol=1e-3)
+    assert targets.relation is not None
+    found = (targets.relation.float() / 2).sigmoid() if kind == "spans" else targets.relation.float()
+    for place, name in enumerate(student.tagging.cells.names):
+        there = teacher.tagging.cells.names.index(name)
+        torch.testing.assert_close(found[..., place], cells[..., there], rtol=0, atol=1e-3)
+
+
+def test_weight_is_for_annotated_sentences_alone(tmp_path: Path) -> None:
+    teacher = save(make_small_model(seed=5), tmp_path / "teacher")
+    examples = make_examples("anna lives in oslo", "anna lives in oslo")
+    half, gold = (
+        read_all(make_small_model(name_teachers(teacher), f"training.teacher_weight={weight}"), examples, n_labelled=1)
+        for weight in (0.5, 0.0)
+    )
+    assert torch.equal(gold[0].entity.sum(0)[1:], torch.zeros_like(gold[0].entity[0, 1:]))
+    assert torch.equal(half[1].entity, gold[1].entity)
+    assert gold[1].entity[:, 1:].max() > 0.1
+    mean = (gold[0].entity.float() + gold[1].entity.float()) / 2
+    torch.testing.assert_close(half[0].entity.float(), mean, rtol=0, atol=1e-3)
+
+
+def test_reading_changes_no_random_numbers(tmp_path: Path) -> None:
+    student = make_small_model(name_teachers(save(make_small_model(seed=5), tmp_path / "teacher")))
+    before, python = torch.random.get_rng_state(), random.getstate()
+    read_all(student, make_examples("anna lives in oslo"))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert random.getstate() == python
+
+
+def test_reading_ends_where_it_is_asked_to(tmp_path: Path) -> None:
+    student = make_small_model(name_teachers(save(make_small_model(seed=5), tmp_path / "teacher")))
+    assert read_targets(student, make_examples("anna lives"), 0, lambda: True, lambda _: None) is None
+
+
+def test_sentence_that_is_too_long_for_a_teacher_is_learned_from_gold(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = ("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
+    teacher = save(make_small_model(*encoder, spread=0.2), tmp_path / "teacher")
+    student, said = make_small_model(name_teachers(teacher)), list[str]()
+    examples = make_examples("anna lives in oslo", " ".join(["abcdefgh"] * 9))
+    targets = read_targets(student, examples, 2, never, said.append)
+    assert targets is not None
+    labels = label_example(examples[1], student, make_tag_sets(student))
+    assert torch.equal(targets[1].entity.argmax(-1), labels.entity_tags)
+    assert targets[1].entity.max(-1).values.eq(1).all()
+    assert not targets[0].entity.max(-1).values.eq(1).all()
+    assert "1 sentences are too long for the encoder of a teacher and are learned from gold alone" in said
+    with pytest.raises(RelatumError, match=r"too long for the encoder of a teacher: 'abcdefgh abcdefgh .*remove it"):
+        read_targets(student, examples, 1, never, said.append)
+
+
+def test_targets_that_do_not_fit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    student = make_small_model(name_teachers(save(make_small_model(), tmp_path / "teacher")))
+    monkeypatch.setattr("relatum.training.distillation.free_memory", lambda: 100)
+    with pytest.raises(RelatumError, match=r"4 tags for each pair.*lower training\.unlabelled_sentences"):
+        read_all(student, make_examples("anna lives in oslo"))
+
+
+@pytest.mark.parametrize("make", [make_small_model, make_small_span_model])
+def test_parts_of_a_batch_learn_what_the_batch_learns(make: Make, tmp_path: Path) -> None:
+    student = make(name_teachers(save(make(seed=5), tmp_path / "teacher")), "training.loss=mean")
+    examples = make_examples("anna lives in oslo", "he saw her", "tom is here")
+    config, batches = student.config.training, Batches(student, examples)
+    batches.follow(read_all(student, examples))
+
+    def score(indices: list[int], n_tags: tuple[int, int] | None) -> Tensor:
+        inputs, labels = batches.make(indices)
+        outputs = student.score(inputs)
+        return (
+            joint_loss(outputs, labels, config).total if n_tags is None else part_loss(outputs, labels, n_tags, config)
+        )
+
+    counts = batches.count_tags([0, 1, 2])
+    parts = score([0], counts) + score([1, 2], counts)
+    torch.testing.assert_close(parts, score([0, 1, 2], None))
+
+
+def distance(student: Model, teachers: Sequence[Model], examples: Sequence[Example]) -> float:
+    """The mean divergence of a student's probabilities from the mean of the teachers', over words and cells."""
+    total = count = 0.0
+    for example in examples:
+        found = [probabilities(model, example) for model in teachers]
+        for ours, *theirs in zip(probabilities(student, example), *found, strict=True):
+            wanted = torch.stack(theirs).mean(0)
+            total += float((wanted * (wanted / ours).log()).sum())
+            count += ours[..., 0].numel()
+    return total / count
+
+
+def test_student_gets_nearer_to_its_teachers(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    given = [
+        *TINY,
+        "training.steps=60",
+        "training.evaluate_every=60",
+        "training.learning_rate=0.01",
+        "model.dropout=0.1",
+    ]
+    taught = [*given, name_teachers(*teachers), "training.teacher_weight=1.0", f"training.unlabelled={text}"]
+    heard = Silent()
+    models = [
+        load_model(train(small_corpus, out=tmp_path / name, overrides=overrides, device="cpu", monitor=heard).model)
+        for name, overrides in (("gold", given), ("taught", taught))
+    ]
+    data = load_training_data(small_corpus, load_config(None, given))
+    of_gold, of_taught = (distance(model, [load_model(one) for one in teachers], data.dev) for model in models)
+    assert of_taught < 0.7 * of_gold
+    assert "6 sentences of unlabelled text are learned from, too" in heard.said
+    (said,) = [line for line in heard.said if "with the teachers" in line]
+    assert "6 of them without annotations" in said
+    assert all(str(teacher) in said for teacher in teachers)
+
+
+def test_resumed_run_goes_on_to_the_same_weights(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    given = [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"]
+    train(small_corpus, out=tmp_path / "whole", overrides=given, device="cpu")
+    heard = Silent()
+    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
+    with pytest.raises(TrainingStopped):
+        train(small_corpus, out=tmp_path / "stopped", overrides=given, device="cpu", monitor=heard)
+    resume(tmp_path / "stopped")
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_run_is_not_resumed_with_other_unlabelled_text(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    given = [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"]
+    heard = Silent()
+    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
+    with pytest.raises(TrainingStopped):
+        train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu", monitor=heard)
+    text.write_text("\n".join(TEXT[1:]) + "\n", encoding="utf-8")
+    with pytest.raises(RelatumError, match="the data has changed"):
+        resume(tmp_path / "run")
+
+
+def load(corpus: Path, text: Path, *overrides: str) -> TrainingData:
+    given = [*TINY, 'training.teachers=["news"]', f"training.unlabelled={text}", *overrides]
+    return load_training_data(corpus, load_config(None, given))
+
+
+def test_unlabelled_text_is_new_and_neither_too_short_nor_too_long(small_corpus: Path, text: Path) -> None:
+    plain = load_training_data(small_corpus, load_config(None, TINY))
+    copies = [" ".join(part[0].sentence.words) for part in (plain.train, plain.dev, plain.test)]
+    assert all(len(copy.split()) >= 4 for copy in copies)
+    long = " ".join(["many"] * 61)
+    extreme = f"A word of {'x' * 65} is none ."
+    lines = [*copies, copies[2].upper(), "Too short .", long, extreme, TEXT[0], TEXT[0], "Oslo is a city. " + TEXT[1]]
+    text.write_text("\n".join(lines), encoding="utf-8")
+    data = load(small_corpus, text)
+    found = {" ".join(example.sentence.words) for example in data.unlabelled}
+    assert found == {TEXT[0], TEXT[1], "Oslo is a city ."}
+    assert len(data.unlabelled) == 3
+    assert all(example.gold == Annotation() for example in data.unlabelled)
+    assert data.schema == plain.schema
+    assert data.parts == plain.parts
+    assert data.fingerprint() != plain.fingerprint()
+
+
+def test_unlabelled_sentences_are_drawn_from_the_whole_file_by_the_seed(small_corpus: Path, text: Path) -> None:
+    text.write_text("".join(f"This is the sentence number {n} .\n" for n in range(1000)), encoding="utf-8")
+
+    def draw(seed: int) -> list[int]:
+        data = load(small_corpus, text, "training.unlabelled_sentences=20", f"training.seed={seed}")
+        return [int(example.sentence.words[5]) for example in data.unlabelled]
+
+    first = draw(0)
+    assert len(set(first)) == 20
+    assert min(first) < 300
+    assert max(first) > 700
+    assert draw(0) == first
+    assert draw(1) != first
+
+
+def test_unlabelled_text_without_a_usable_sentence_is_an_error(small_corpus: Path, text: Path) -> None:
+    text.write_text("Nothing .\n", encoding="utf-8")
+    with pytest.raises(RelatumError, match=r"training\.unlabelled: .*text\.txt has no new sentence of 4 to 60 words"):
+        load(small_corpus, text)
+    with pytest.raises(RelatumError, match=r"training\.unlabelled: no such file .*missing\.txt; name a text file"):
+        load(small_corpus, text.with_name("missing.txt"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["tagging.kind=spans"],
+            r"tagging\.kind of .*: words; tagging\.kind of this run: spans.* --set tagging\.kind=words",
+        ),
+        (["tagging.directed=false"], r"tagging\.directed of .*: true; .* --set tagging\.directed=true"),
+        (["table.kind=none"], r"table of relations of .*: there is one; table of relations of this run: none"),
+    ],
+)
+def test_teacher_with_other_tags_is_refused(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path, overrides: list[str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        train(small_corpus, out=tmp_path / "run", overrides=[*TINY, name_teachers(*teachers), *overrides], device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_teacher_with_other_labels_is_refused(small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(small_corpus, data)
+    for path in data.glob("*.jsonl"):
+        path.write_text(path.read_text(encoding="utf-8").replace('"Peop"', '"Person"'), encoding="utf-8")
+    message = (
+        r"entity types of .*: .*Peop; entity types of this run: .*Person.*train a teacher on the labels of this run"
+    )
+    with pytest.raises(ConfigError, match=message):
+        train(data, out=tmp_path / "run", overrides=[*TINY, name_teachers(teachers[0])], device="cpu")
+
+
+def test_teacher_that_does_not_exist_is_an_error(small_corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(RelatumError, match="no-model: no such model"):
+        train(small_corpus, out=tmp_path / "run", overrides=[*TINY, 'training.teachers=["no-model"]'], device="cpu")
+    assert not (tmp_path / "run").exists()
