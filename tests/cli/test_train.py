@@ -241,5 +241,5 @@ def test_teachers_and_their_text_are_options(data: Path, tmp_path: Path) -> None
     assert record["config"]["training"]["teachers"] == [str(out / "model") for out in teachers]
     assert record["config"]["training"]["unlabelled"] == str(text)
     assert "1 sentences of unlabelled text are learned from, too" in record["messages"]
-    with pytest.raises(RelatumError, match="set training.teachers to a list of trained models"):
+    with pytest.raises(RelatumError, match=r"set training\.teachers to a list of trained models"):
         run(data, "--out", tmp_path / "alone", *SETTINGS, "--unlabelled", text)

@@ -257,13 +257,13 @@ class DecodingConfig(Section):
     )
     entity_threshold: Probability | None = Field(
         default=None,
-        description="The score above which an entity is found, in span tagging. If unset, it is the one that is best on "
-        "dev, fitted at every evaluation.",
+        description="The score above which an entity is found, in span tagging. If unset, it is the one that is best "
+        "on dev, fitted at every evaluation.",
     )
     relation_threshold: Probability | None = Field(
         default=None,
-        description="The score above which a relation is found, in span tagging. If unset, it is the one that is best on "
-        "dev, fitted at every evaluation.",
+        description="The score above which a relation is found, in span tagging. If unset, it is the one that is "
+        "best on dev, fitted at every evaluation.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",
@@ -296,8 +296,8 @@ class TrainingConfig(Section):
     )
     unlabelled: str | None = Field(
         default=None,
-        description="Plain text from which the teachers' probabilities are learned, too, a document a line: a file (also "
-        ".gz or .xz) or a folder of .txt files.",
+        description="Plain text from which the teachers' probabilities are learned, too, a document a line: a file "
+        "(also .gz or .xz) or a folder of .txt files.",
     )
     unlabelled_sentences: Positive = Field(
         default=5000, description="The most sentences of the unlabelled text that are learned from, drawn by the seed."
