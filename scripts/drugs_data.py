@@ -1,6 +1,6 @@
 """Make the training data of the shipped model `drugs`: ADE, and sentences that state no adverse effect.
 
-    RELATUM_DATA=… python scripts/drugs_data.py OUT
+    RELATUM_DATA=… python -m scripts.drugs_data OUT
 
 Every sentence of ADE states an adverse effect, but most sentences of any report do not: a model that has seen ADE
 alone finds effects everywhere. OUT gets train.json, dev.json and test.json. Train is the train part of ADE's first
@@ -11,18 +11,15 @@ comparison. negative-test.json holds negative sentences that are in no other par
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import random
 import sys
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from relatum.config import TextConfig
-from relatum.data.splitting import make_splitter
+from scripts.plain_text import keep_usual_lengths, read_lines, split_sentences, without_entities
 
 Record = dict[str, Any]
 TRAIN_RATIO, DEV_RATIO = 3, 4
@@ -31,33 +28,30 @@ MOST_WORDS = 90
 
 def main(out: Path) -> None:
     data = Path(os.environ["RELATUM_DATA"])
-    settings = TextConfig()
-    splitter = make_splitter(settings.words, settings.sentences)
-
-    def sentences(text: str) -> list[list[str]]:
-        words, ranges = splitter.split(text)
-        return [[text[start:end] for start, end in words[first:last]] for first, last in ranges]
-
     positive = [json.loads(line) for line in (data / "ade" / "all.jsonl").read_text(encoding="utf-8").splitlines()]
     fold = json.loads((data / "ade" / "folds.json").read_text(encoding="utf-8"))[0]
     parts = {part: [positive[number] for number in fold[part]] for part in ("train", "dev", "test")}
 
     seen = {tuple(record["tokens"]) for record in positive}
     negative: list[Record] = []
-    for line in _lines(data / "ade-full" / "negative.txt.gz"):
-        tokens = [word for sentence in sentences(line) for word in sentence]
+    for line in read_lines(data / "ade-full" / "negative.txt.gz"):
+        tokens = [word for sentence in split_sentences(line) for word in sentence]
         if tokens and len(tokens) <= MOST_WORDS and tuple(tokens) not in seen:
             seen.add(tuple(tokens))
-            negative.append(_without_entities(tokens))
+            negative.append(without_entities(tokens))
     random.Random(0).shuffle(negative)
     n_held_out = len(negative) * 15 // 100
     held_out, dev, train = negative[:n_held_out], negative[n_held_out : 2 * n_held_out], negative[2 * n_held_out :]
 
-    news = _usable(
-        sentence for line in _lines(data / "text" / "reuters.txt.gz") for sentence in sentences(line[:3000])[:2]
+    news = keep_usual_lengths(
+        sentence
+        for line in read_lines(data / "text" / "reuters.txt.gz")
+        for sentence in split_sentences(line[:3000])[:2]
     )
-    science = _usable(
-        sentence for line in _lines(data / "text" / "acl-abstracts.txt.gz") for sentence in sentences(line)[1:2]
+    science = keep_usual_lengths(
+        sentence
+        for line in read_lines(data / "text" / "acl-abstracts.txt.gz")
+        for sentence in split_sentences(line)[1:2]
     )
     conll = [record["tokens"] for record in json.loads((data / "conll04" / "train.json").read_text(encoding="utf-8"))]
     for pool in (others := [list(islice(news, 6000)), list(islice(science, 4000)), conll]):
@@ -65,8 +59,8 @@ def main(out: Path) -> None:
     neutral = [tokens for pool, size in zip(others, (500, 400, 400), strict=True) for tokens in pool[:size]]
     neutral_dev = [tokens for pool, at in zip(others, (500, 400, 400), strict=True) for tokens in pool[at : at + 50]]
 
-    parts["train"] += train[: TRAIN_RATIO * len(parts["train"])] + list(map(_without_entities, neutral))
-    parts["dev"] += dev[: DEV_RATIO * len(parts["dev"])] + list(map(_without_entities, neutral_dev))
+    parts["train"] += train[: TRAIN_RATIO * len(parts["train"])] + list(map(without_entities, neutral))
+    parts["dev"] += dev[: DEV_RATIO * len(parts["dev"])] + list(map(without_entities, neutral_dev))
     parts["negative-test"] = held_out
     out.mkdir(parents=True)
     for part, records in parts.items():
@@ -76,20 +70,7 @@ def main(out: Path) -> None:
         )
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(str.strip, file)
-
-
-def _usable(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
-    return (tokens for tokens in sentences if 5 <= len(tokens) <= 60)
-
-
-def _without_entities(tokens: list[str]) -> Record:
-    return {"tokens": tokens, "entities": [], "relations": []}
-
-
 if __name__ == "__main__":
     if len(sys.argv) != 2 or "RELATUM_DATA" not in os.environ:
-        sys.exit("usage: RELATUM_DATA=… python scripts/drugs_data.py OUT")
+        sys.exit("usage: RELATUM_DATA=… python -m scripts.drugs_data OUT")
     main(Path(sys.argv[1]))
