@@ -48,7 +48,7 @@ class ModelInputs:
     character_vectors: Vectors | None = None
     """The vectors of the words, already computed from their characters; then `characters` is None."""
     pieces: Pieces | None = None
-    """What an encoder that is trained reads, before it has read it; then `vectors` and `attention_maps` are None."""
+    """The pieces that a trained encoder will read; `vectors` and `attention_maps` are then None."""
 
     def to(self, device: torch.device | str) -> ModelInputs:
         def move(part: Tensor | None) -> Tensor | None:
