@@ -1,6 +1,7 @@
 """Make the runs of files of experiments side by side, and summarise their scores.
 
     RELATUM_DATA=… python scripts/experiments.py make experiments/FILE.toml … OUT [--at-once 10] [--device cuda]
+        [--only RUN …]
     python scripts/experiments.py show OUT
 
 A file of experiments names settings, data, seeds and folds; every combination is a `relatum train` of its own. They
@@ -9,6 +10,9 @@ OUT/results its result.json, copied as soon as the run is complete. If a run fai
 command continues runs that were stopped or killed, and leaves complete runs alone.
 
 A [[prepare]] calls Python with its arguments, to make a file or folder: its target. It is left out if that exists.
+`--only 'wiki*-seed-0' news-spans` makes the runs with these names, in this order, and what they need. `news-spans`
+means all its seeds and folds.
+
 In all strings, {data} is RELATUM_DATA and {out} is OUT. Whatever names a path in {out}/ waits until that path exists,
 so a run may use the target of a preparation, or the model of another run.
 """
@@ -27,6 +31,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,6 +57,10 @@ class Job:
     """The paths that must exist before it can start."""
     target: Path | None = None
     """The file or folder that a preparation makes; None for a run."""
+
+    def makes(self, path: Path) -> bool:
+        """True if the path is the target of this preparation, or the model of this run."""
+        return path == self.target if self.target is not None else path.parts[-3:-1] == ("runs", self.name)
 
     def is_ready(self, unfinished: Iterable[Job]) -> bool:
         """True if all that the job needs exists, and none of it is still being made."""
@@ -115,6 +124,31 @@ def read_plans(paths: Iterable[Path], places: Mapping[str, str]) -> list[Job]:
         twice = next(name for name in names if names.count(name) > 1)
         raise RelatumError(f"two runs are called {twice!r}; give the experiments different names")
     return [*prepare.values(), *runs]
+
+
+def select(jobs: Sequence[Job], patterns: Iterable[str]) -> list[Job]:
+    """Return the runs whose names match, in the order of the patterns, after the preparations and runs they need."""
+    runs = [job for job in jobs if job.target is None]
+    chosen: dict[Job, None] = {}
+    for pattern in patterns:
+        names = (pattern, f"{pattern}-seed-*", f"{pattern}-fold-*")
+        matching = [run for run in runs if any(fnmatchcase(run.name, name) for name in names)]
+        if not matching:
+            raise RelatumError(f"--only {pattern}: no run has this name; expected one of {_names(runs)}")
+        chosen.update(dict.fromkeys(needed for run in matching for needed in _with_needs(run, jobs)))
+    return sorted(chosen, key=lambda job: job.target is None)
+
+
+def _names(runs: Iterable[Job]) -> str:
+    return ", ".join(dict.fromkeys(re.sub(r"(-fold-\d+)?-seed-\d+$", "", run.name) for run in runs))
+
+
+def _with_needs(job: Job, jobs: Sequence[Job]) -> Iterator[Job]:
+    """Yield all that a job needs, then the job."""
+    for other in jobs:
+        if any(map(other.makes, job.needs)):
+            yield from _with_needs(other, jobs)
+    yield job
 
 
 def make(jobs: Sequence[Job], out: Path, at_once: int, device: str) -> int:
@@ -208,6 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     making.add_argument("files", type=Path, nargs="+")
     making.add_argument("out", type=Path)
     making.add_argument("--at-once", type=int, default=10)
+    making.add_argument("--only", nargs="+", metavar="RUN")
     making.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     commands.add_parser("show").add_argument("out", type=Path)
     options = parser.parse_args(arguments)
@@ -220,6 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise RelatumError("RELATUM_DATA is not set; set it to the folder of the corpora")
     places = {"data": os.environ["RELATUM_DATA"], "out": str(options.out.resolve())}
     jobs = read_plans(options.files, places)
+    if options.only:
+        jobs = select(jobs, options.only)
     return min(make(jobs, options.out, options.at_once, options.device), 1)
 
 

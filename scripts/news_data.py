@@ -1,12 +1,13 @@
 """Make training data for `news`: CoNLL04, and sentences of Wikipedia in which relations are rarer.
 
-    RELATUM_DATA=… python scripts/news_data.py TEACHER OUT
+    RELATUM_DATA=… python -m scripts.news_data TEACHER OUT
 
 Nearly every sentence of CoNLL04 states a relation, so a model that has seen CoNLL04 alone finds relations between names
 that merely stand together. OUT gets train.json, dev.json and test.json. Train and dev are those of CoNLL04 with
 sentences of Re-DocRED added. Their entities are those that TEACHER finds, a model that was trained on CoNLL04, so that
 both corpora follow the same guidelines; their types are Re-DocRED's, where it has the same words. Their relations are
-those of Re-DocRED that have a counterpart in CoNLL04. Test is CoNLL04's alone, for comparison.
+those of Re-DocRED that have a counterpart in CoNLL04. Some plain sentences that name nothing are added, too. Test is
+CoNLL04's alone, for comparison.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ import os
 import random
 import sys
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from scripts.plain_text import neutral_sentences, without_entities
 
 from relatum import Extractor, Sentence
 from relatum.types import Prediction
 
 Record = dict[str, Any]
 N_TRAIN, N_DEV = 1800, 200
+N_NEUTRAL = {"train": 600, "dev": 60}
 FEWEST_WORDS, MOST_WORDS = 6, 60
 LEAST_SCORE = 0.5
 TYPES = {"PER": "Peop", "ORG": "Org", "LOC": "Loc"}
@@ -68,6 +72,9 @@ def main(teacher: str, out: Path) -> None:
     added = [make_record(*place, one) for place, one in zip(places, found, strict=True)]
     parts["train"] += added[:N_TRAIN]
     parts["dev"] += added[N_TRAIN:]
+    neutral = neutral_sentences(data / "text")
+    for part, size in N_NEUTRAL.items():
+        parts[part] += [without_entities(words) for words in islice(neutral, size)]
     out.mkdir(parents=True)
     for part, records in parts.items():
         (out / f"{part}.json").write_text(json.dumps(records, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -21,10 +21,11 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scripts.plain_text import keep_usual_lengths, read_lines, split_sentences, without_entities
+from scripts.plain_text import neutral_sentences, without_entities
 
 Record = dict[str, Any]
 Span = tuple[int, int, str]
@@ -53,20 +54,6 @@ SHORT = {
 LEFT_OUT = {"applies_to_jurisdiction", "instance_of", "subclass_of"}
 """Relations that say little about names in a text, and that annotators did not use in one way."""
 N_NEUTRAL = {"train": 600, "dev": 60}
-NUMBERS_AND_TIMES = frozenset(
-    """half one two three four five six seven eight nine ten eleven twelve dozen hundred thousand million billion first
-    second third fourth fifth last next past now today tomorrow yesterday tonight day night morning afternoon evening
-    week weekend month quarter year decade century monday tuesday wednesday thursday friday saturday sunday spring
-    summer autumn winter january february march april may june july august september october november december once
-    twice both early late mid percent pct""".split()
-)
-"""Words that may name a number or a time."""
-OPENINGS = frozenset(
-    """a all also although an and any as at because both but by each even for he her here his however if in instead it
-    its many more most no not of on once only or other our she since so some such that the their then there therefore
-    these they this those though thus to under using we when where whether which while who with without you""".split()
-)
-"""First words of sentences that name nothing."""
 
 
 def main(out: Path) -> None:
@@ -80,9 +67,9 @@ def main(out: Path) -> None:
     for document in (*documents["train"], *documents["dev"], *documents["test"]):
         document["labels"] = [_named(label, names[label["r"]]) for label in document["labels"]]
     parts = {part: [r for document in documents[part] for r in _sentences(document)] for part in documents}
-    neutral = _neutral(data.parent / "text")
+    neutral = neutral_sentences(data.parent / "text")
     for part, size in N_NEUTRAL.items():
-        parts[part] += [without_entities(words) for _, words in zip(range(size), neutral, strict=False)]
+        parts[part] += [without_entities(words) for words in islice(neutral, size)]
     found = Counter(relation[4] for record in parts["train"] for relation in record["relations"])
     kept = {label for label, count in found.items() if count >= LEAST} - LEFT_OUT
     out.mkdir(parents=True)
@@ -134,21 +121,6 @@ def _relations(labels: list[Mapping[str, Any]], groups: list[list[Span]], senten
         if pair[0] != pair[1]:
             found[*pair, label["r"]] = None
     return [[*head[:2], *tail[:2], label] for head, tail, label in found]
-
-
-def _neutral(folder: Path) -> Iterator[list[str]]:
-    """Yield sentences that name nothing, of news and of abstracts in turns."""
-    news = (sentence for line in read_lines(folder / "reuters.txt.gz") for sentence in split_sentences(line)[1:3])
-    science = (sentence for line in read_lines(folder / "acl-abstracts.txt.gz") for sentence in split_sentences(line))
-    for pair in zip(keep_usual_lengths(news), keep_usual_lengths(science), strict=False):
-        yield from filter(_names_nothing, pair)
-
-
-def _names_nothing(words: list[str]) -> bool:
-    """Return True if only the first word has a capital letter, and no word has a digit or tells a number or a time."""
-    text = "".join(words[1:])
-    is_plain = words[0].lower() in OPENINGS and text == text.lower() and not any(map(str.isdigit, text))
-    return is_plain and NUMBERS_AND_TIMES.isdisjoint(word.lower().removesuffix("s") for word in words)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from scripts.experiments import ROOT, main, read_plan, read_plans
+from scripts.experiments import ROOT, main, read_plan, read_plans, select
 
 from relatum.config import load_config
 from relatum.errors import RelatumError
@@ -78,6 +78,20 @@ def test_experiments_refuse_arguments_that_make_nothing(tmp_path: Path, monkeypa
     monkeypatch.delenv("RELATUM_DATA", raising=False)
     with pytest.raises(RelatumError, match="RELATUM_DATA is not set"):
         main(["make", str(FILES[0]), str(tmp_path)])
+
+
+def test_selected_runs_come_in_the_order_asked_for_after_what_they_need() -> None:
+    jobs = read_plans(FILES, PLACES)
+    chosen = select(jobs, ["science-adapted-seed-[12]", "news-distilled-seed-0"])
+    names = [job.name for job in chosen]
+    teachers = [f"conll04-beside-ner-spans-seed-{seed}" for seed in range(5)]
+    assert names[3:] == ["science-adapted-seed-1", "science-adapted-seed-2", *teachers, "news-distilled-seed-0"]
+    assert sorted(job.name for job in chosen if job.target) == ["medical.txt", "minilm", "minilm-adapted"]
+    assert len(names) == len(set(names)) == 3 + 8
+    everything = select(jobs, ["scierc-science"])
+    assert [job.name for job in everything] == ["mpnet-science", *(f"scierc-science-seed-{seed}" for seed in range(5))]
+    with pytest.raises(RelatumError, match=r"--only wikis: no run has this name; expected one of .*wiki-adapted"):
+        select(jobs, ["wikis"])
 
 
 def test_experiments_continue_after_a_failure_and_make_no_run_twice(
