@@ -4,10 +4,10 @@
 
 Nearly every sentence of CoNLL04 states a relation, so a model that has seen CoNLL04 alone finds relations between names
 that merely stand together. OUT gets train.json, dev.json and test.json. Train and dev are those of CoNLL04 with
-sentences of Re-DocRED added. Their entities are those that TEACHER finds, a model that was trained on CoNLL04, so that
-both corpora follow the same guidelines; their types are Re-DocRED's, where it has the same words. Their relations are
-those of Re-DocRED that have a counterpart in CoNLL04. Some plain sentences that name nothing are added, too. Test is
-CoNLL04's alone, for comparison.
+sentences of Re-DocRED added. Their persons, organisations and places are Re-DocRED's. TEACHER, a model that was trained
+on CoNLL04, adds what else CoNLL04 would annotate and decides what is Other. CoNLL04 does not annotate words such as
+"American". The relations are those of Re-DocRED that have a counterpart in CoNLL04. Some plain sentences that name nothing are added, too. Test is CoNLL04's
+alone, for comparison.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,11 @@ from relatum import Extractor, Sentence
 from relatum.types import Prediction
 
 Record = dict[str, Any]
+Span = tuple[int, int]
 N_TRAIN, N_DEV = 1800, 200
 N_NEUTRAL = {"train": 600, "dev": 60}
 FEWEST_WORDS, MOST_WORDS = 6, 60
-LEAST_SCORE = 0.5
+LEAST_SCORE = 0.8
 TYPES = {"PER": "Peop", "ORG": "Org", "LOC": "Loc"}
 FORWARD = {
     ("Peop", "Org"): ("Work_For", {"P108", "P463", "P54", "P102", "P241"}),
@@ -40,6 +42,11 @@ FORWARD = {
     ("Loc", "Loc"): ("Located_In", {"P131", "P17", "P30", "P706", "P276", "P361"}),
 }
 """Types of head and tail, the relation of CoNLL04, and the relations of Wikidata that mean it."""
+PEOPLES = re.compile(
+    r"\w*(ish|ese|[dghlnrtv]ians?|[rp]eans?|icans?|ench|wiss|utch|elsh|reeks?|raqis?|raelis?|stanis?)"
+    r"|Germans?|Thai|Czechs?|Arabs?|Serbs?|Scots?|Jews?|Afghans?|Cubans?|Catholics?|Islamic|Christians?"
+)
+"""Words for the people of a country or a faith, which Re-DocRED often calls places or organisations."""
 BACKWARD = {
     ("Org", "Peop"): ("Work_For", {"P169", "P488", "P1037", "P286"}),
     ("Loc", "Peop"): ("Live_In", {"P6", "P35"}),
@@ -84,12 +91,20 @@ def main(teacher: str, out: Path) -> None:
 
 
 def make_record(document: Mapping[str, Any], number: int, found: Prediction) -> Record:
-    """Return a sentence with the entities that were found, and the relations of Re-DocRED between them."""
-    entities = [entity for entity in found.found.entities if (entity.score or 0) >= LEAST_SCORE]
-    labels = {(entity.span.start, entity.span.end): entity.label for entity in entities}
-    for mention in (mention for vertex in document["vertexSet"] for mention in vertex if mention["sent_id"] == number):
-        if tuple(mention["pos"]) in labels and mention["type"] in TYPES:
-            labels[tuple(mention["pos"])] = TYPES[mention["type"]]
+    """Return a sentence with the entities of both sources, and the relations of Re-DocRED between them."""
+    labels = merge_entities(
+        {
+            tuple(mention["pos"]): mention["type"]
+            for vertex in document["vertexSet"]
+            for mention in vertex
+            if mention["sent_id"] == number and not is_people(mention)
+        },
+        {
+            (entity.span.start, entity.span.end): entity.label
+            for entity in found.found.entities
+            if (entity.score or 0) >= LEAST_SCORE
+        },
+    )
     mentions = [
         [
             tuple(mention["pos"])
@@ -116,6 +131,31 @@ def make_record(document: Mapping[str, Any], number: int, found: Prediction) -> 
         "entities": [[*span, label] for span, label in sorted(labels.items())],
         "relations": [list(relation) for relation in relations],
     }
+
+
+def merge_entities(wikipedia: Mapping[Span, str], teacher: Mapping[Span, str]) -> dict[Span, str]:
+    """Return the entities of both by their spans; of those that overlap, Wikipedia's and then the longest are kept."""
+    merged: dict[Span, str] = {}
+    for span in sorted(wikipedia, key=_length, reverse=True):
+        if wikipedia[span] in TYPES and not _overlaps(span, merged):
+            merged[span] = "Other" if teacher.get(span) == "Other" else TYPES[wikipedia[span]]
+    for span in sorted(teacher, key=_length, reverse=True):
+        if not _overlaps(span, merged):
+            merged[span] = "Other" if span in wikipedia else teacher[span]
+    return merged
+
+
+def is_people(mention: Mapping[str, Any]) -> bool:
+    """Return True if a mention that is called a place or an organisation names the people of a country or a faith."""
+    return mention["type"] in ("LOC", "ORG") and PEOPLES.fullmatch(mention["name"]) is not None
+
+
+def _length(span: Span) -> int:
+    return span[1] - span[0]
+
+
+def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)
 
 
 if __name__ == "__main__":
