@@ -126,7 +126,7 @@ class TunedEncoder(HuggingFaceEncoder):
     def _layers(self, pieces: Tensor, mask: Tensor) -> Iterable[LayerOutput]:
         if not torch.is_grad_enabled():
             return super()._layers(pieces, mask)
-        with _precision(self.device, self._dtype):
+        with _precision(self.device, self._dtype), self.device:
             layers = list(super()._layers(pieces, mask))
         if self.config.attention_gradients:
             return layers
