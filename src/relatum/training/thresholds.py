@@ -14,7 +14,7 @@ from relatum.models.model import Model
 from relatum.types import Annotation, Prediction
 
 USUAL = 0.5
-THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, USUAL, 0.55, 0.6, 0.65, 0.7)
+THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, USUAL, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 """The thresholds that are tried."""
 
 Predict = Callable[[Model], list[Prediction]]
