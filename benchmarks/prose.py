@@ -1,8 +1,7 @@
 """How well the shipped models read the prose of tests/prose, which no model is trained on.
 
-Without `--model`, the shipped models `news` and `drugs` are measured. `--model news=PATH` measures the model in the
-folder PATH on news.jsonl instead, and only the models named this way are measured. `--model wiki=PATH` measures a
-model with the labels of `scripts/wiki_data.py` on wiki.jsonl. `--json FILE` writes the figures.
+Without `--model`, the shipped models are measured. `--model news=PATH` measures the model in the folder PATH on
+news.jsonl instead, and only the models named this way are measured. `--json FILE` writes the figures.
 No figures are printed if a file is damaged: every entity repeats its text, which must stand at its offsets.
 """
 
@@ -26,10 +25,8 @@ from relatum.training.provenance import commit, device_name, versions
 from relatum.types import Document
 
 FOLDER = Path(__file__).parent.parent / "tests" / "prose"
-MODELS = ("news", "drugs")
-"""The shipped models that have a file of their own in the folder."""
-ANNOTATED = ("news", "drugs", "wiki")
-"""The files on which `--model` can measure a model. `wiki` joins `MODELS` when a model of that name is shipped."""
+MODELS = ("news", "drugs", "wiki")
+"""The shipped models, each with a file of its own in the folder."""
 THRESHOLDS = (0.0, 0.5, 0.7, 0.9)
 """0.0 leaves everything that a model finds."""
 TOGETHER = "together"
@@ -149,8 +146,8 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
 
 def _named_model(value: str) -> tuple[str, str]:
     name, _, path = value.partition("=")
-    if name not in ANNOTATED or not path:
-        raise argparse.ArgumentTypeError(f"{value!r}: expected {' or '.join(f'{known}=PATH' for known in ANNOTATED)}")
+    if name not in MODELS or not path:
+        raise argparse.ArgumentTypeError(f"{value!r}: expected {' or '.join(f'{known}=PATH' for known in MODELS)}")
     return name, path
 
 

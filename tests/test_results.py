@@ -118,7 +118,7 @@ def test_card_of_drugs_says_what_it_finds_where_there_is_nothing() -> None:
     rows = next(table for table in tables(card) if "entities before" in table[0])
     for row, data in zip(rows, ("negative-test.json", "tests/prose/neutral.jsonl"), strict=True):
         found = [
-            f"{per_100(m, task, '0.5', data):.1f}" for m in ("drugs", "before") for task in ("entities", "relations")
+            f"{per_100(m, task, '0.5', data):.1f}" for m in ("drugs", "words (replaced)") for task in ("entities", "relations")
         ]
         assert list(row.values())[1:] == found
 

@@ -25,8 +25,8 @@ def triples(extractor: Extractor, text: str) -> set[tuple[str, str, str]]:
     return {(r.head.span.of(text), r.label, r.tail.span.of(text)) for r in found.relations}
 
 
-def test_models_that_come_with_relatum_are_news_and_drugs() -> None:
-    assert shipped_models() == ["drugs", "news"]
+def test_models_that_come_with_relatum_are_news_drugs_and_wiki() -> None:
+    assert shipped_models() == ["drugs", "news", "wiki"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_news_finds_each_of_its_relations(news: Extractor, text: str, expected: 
     assert expected in triples(news, text)
 
 
-@pytest.mark.parametrize("name", ["news", "drugs"])
+@pytest.mark.parametrize("name", ["news", "drugs", "wiki"])
 def test_shipped_models_are_read_by_compiled_code_where_it_can_run(name: str) -> None:
     extractor = Extractor.from_pretrained(name, device="cpu")
     if is_available():
@@ -76,6 +76,24 @@ def test_drugs_finds_effects_and_what_caused_them() -> None:
     drugs = Extractor.from_pretrained("drugs", device="cpu")
     text = "A 61-year-old man developed acute hepatitis after two weeks of treatment with isoniazid."
     assert triples(drugs, text) == {("acute hepatitis", "Adverse-Effect", "isoniazid")}
+
+
+def test_wiki_finds_several_relations_of_a_pair() -> None:
+    wiki = Extractor.from_pretrained("wiki", device="cpu")
+    text = "Frida Berg (born 3 May 1952 in Oslo) won the Nobel Prize in Physics in 1903. Berlin is in Germany."
+    assert triples(wiki, text) == {
+        ("Frida Berg", "date_of_birth", "3 May 1952"),
+        ("Frida Berg", "place_of_birth", "Oslo"),
+        ("Berlin", "located_in", "Germany"),
+        ("Berlin", "country", "Germany"),
+    }
+
+
+def test_wiki_finds_names_inside_others() -> None:
+    wiki = Extractor.from_pretrained("wiki", device="cpu")
+    text = "Frida Berg won the Nobel Prize in Physics in 1903."
+    names = {entity.span.of(text) for entity in wiki(text).entities}
+    assert {"Nobel Prize", "Nobel Prize in Physics"} <= names
 
 
 def test_extract_begins_without_importing_what_it_does_not_need() -> None:
