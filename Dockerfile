@@ -20,7 +20,7 @@ COPY constraints.txt ./
 COPY requirements/run.txt requirements/
 # torch has a version but no hash: its builds for CPUs and for CUDA are different files of the same version. A build for
 # CUDA brings a version of triton. The C++ headers and tests of torch are 145 MB that nothing here uses.
-RUN pip install --require-hashes --requirement requirements/run.txt \
+RUN pip install --no-deps --require-hashes --requirement requirements/run.txt \
     && grep -v "^triton==" constraints.txt > pins.txt \
     && pip install --constraint pins.txt --index-url "${TORCH_INDEX}" torch \
     && rm -rf /opt/relatum/lib/python*/site-packages/torch/include /opt/relatum/lib/python*/site-packages/torch/test

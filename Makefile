@@ -32,6 +32,8 @@ bench: $(DEV)
 lock: $(DEV)
 	$(BIN)/python scripts/lock.py
 
+# The files of requirements hold everything, so that pip need not look for what a package depends on (--no-deps): where a
+# package asks for another's extra, pip wants the newest version of that and refuses it for its missing hash.
 # torch has no hash, since its build depends on where it comes from. Where that index cannot be reached, the build of
 # the usual index takes its place, with all that it depends on: the build for CUDA wants a triton of its own, so that
 # other constraints are left out.
@@ -43,14 +45,14 @@ $(RUN): pyproject.toml constraints.txt requirements/run.txt
 	$(INSTALL) --no-deps --constraint constraints.txt --index-url $(TORCH_INDEX) --retries 2 torch \
 		|| { echo 'No CPU build of PyTorch at $(TORCH_INDEX): installing the usual build, which can be gigabytes.'; \
 		$(INSTALL) "$$(grep '^torch==' constraints.txt)"; }
-	$(INSTALL) --require-hashes --requirement requirements/run.txt
+	$(INSTALL) --no-deps --require-hashes --requirement requirements/run.txt
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(RUN)
 
 $(DEV): $(RUN) requirements/dev.txt
 	@echo 'Adding what the tests need: linters, spaCy, Ray, Spark, Playwright, Triton and more (another 3 GB on disk).'
 	@echo 'This takes about a minute, and longer on a slow network.'
-	$(INSTALL) --require-hashes --requirement requirements/dev.txt
+	$(INSTALL) --no-deps --require-hashes --requirement requirements/dev.txt
 	@touch $(DEV)
 
 clean:
