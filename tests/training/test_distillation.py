@@ -302,6 +302,18 @@ def test_unlabelled_text_without_a_usable_sentence_is_an_error(small_corpus: Pat
         load(small_corpus, text.with_name("missing.txt"))
 
 
+def test_run_that_leaves_the_tagging_open_takes_that_of_its_teachers(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    own = ["tagging.kind=spans", "tagging.scheme=bioes"]
+    teacher = train(small_corpus, out=tmp_path / "teacher", overrides=[*TINY, *own], device="cpu").model
+    taught = train(small_corpus, out=tmp_path / "taught", overrides=[*TINY, name_teachers(teacher)], device="cpu")
+    tagging = load_model(taught.model).config.tagging
+    assert (tagging.kind, tagging.scheme) == ("spans", "bioes")
+    with pytest.raises(ConfigError, match=r"tagging\.kind of .*: words; tagging\.kind of this run: spans"):
+        train(small_corpus, out=tmp_path / "mixed", overrides=[*TINY, name_teachers(teacher, *teachers)], device="cpu")
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -61,23 +61,23 @@ class TrainArguments:
 
     def load_config(self) -> Config:
         """Load the settings as they were given."""
-        return load_config(self.config, self._with_start())
+        return load_config(self.config, self._with_taken())
 
     def _config_to_read_with(self) -> Config:
         """Load the settings to read the data with.
 
         If the tagging is left open, all that the taggings can hold is read, so that the data can decide.
         """
-        config, given = trace_config(self.config, self._with_start())
+        config, given = trace_config(self.config, self._with_taken())
         if not leaves_tagging_open(config, self.config, given):
             return config
         return config.model_copy(update={"tagging": change_section(config.tagging, kind="spans")})
 
-    def _with_start(self) -> list[str]:
-        """Return the overrides, after the settings of the model that the run starts from."""
-        from relatum.training.warm_start import start_overrides
+    def _with_taken(self) -> list[str]:
+        """Return the overrides, after the settings that the run takes from other models."""
+        from relatum.training.warm_start import taken_overrides
 
-        return [*start_overrides(self.config, self.overrides), *self.overrides]
+        return [*taken_overrides(self.config, self.overrides), *self.overrides]
 
     def fold_choice(self) -> FoldChoice | None:
         return None if self.fold is None else FoldChoice.parse(self.fold)
@@ -101,7 +101,7 @@ class TrainArguments:
         lengths = [len(example.sentence) for example in train]
         # Dev takes part, too: what a model cannot hold is refused there.
         shape = measure_shape(example.gold for example in (*train, *data.dev))
-        config, settings = fill_defaults(self.config, self._with_start(), lengths, machine, shape)
+        config, settings = fill_defaults(self.config, self._with_taken(), lengths, machine, shape)
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)
             say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")

@@ -25,18 +25,23 @@ _OWN = ("encoder.cache", "encoder.cache_path", "encoder.cache_limit_mib", "encod
 """Settings in these sections that a run may choose for itself."""
 
 
-def start_overrides(path: Path | None, overrides: Sequence[str]) -> list[str]:
-    """Return the settings of the model that a run starts from, as `--set` takes them, except settings that are given.
+def taken_overrides(path: Path | None, overrides: Sequence[str]) -> list[str]:
+    """Return the settings that a run takes from other models, as `--set` takes them, except settings that are given.
 
-    There are none if `training.start` is not set.
+    The model that it starts from gives it its sizes. Without one, its teachers give it their tagging, which must be the
+    same.
     """
     given = find_given(path, overrides)
     start = given["training.start"].value if "training.start" in given else None
-    if not isinstance(start, str):
+    teachers = given["training.teachers"].value if "training.teachers" in given else None
+    if isinstance(start, str):
+        settings, sections, own = _read_settings(find_model(start)), _SECTIONS, _OWN
+    elif isinstance(teachers, list) and teachers and isinstance(teachers[0], str):
+        settings, sections, own = _read_settings(find_model(teachers[0])), ("tagging",), ("tagging.conflicts",)
+    else:
         return []
-    settings = _read_settings(find_model(start))
-    names = {key.name for key in list_keys(settings)} - set(_OWN)
-    wanted = {name for name in names if name.partition(".")[0] in _SECTIONS} - set(given)
+    names = {key.name for key in list_keys(settings)} - set(own)
+    wanted = {name for name in names if name.partition(".")[0] in sections} - set(given)
     taken = [write_override(key.name, key.value) for key in list_keys(settings) if key.name in wanted]
     return without_idle(path, overrides, taken)
 
