@@ -33,7 +33,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_calibration_on_dev_is_that_of_the_training(model: Path, examples_folder: Path) -> None:

@@ -339,7 +339,7 @@ def test_weights_that_are_changed_through_the_model_are_read() -> None:
     before = exact([extractor(TEXT)])
     assert exact([extractor(TEXT)]) == before
     with torch.no_grad():
-        extractor.model.network.entity_scorer.weight.mul_(0.5)
+        extractor.model.network.relation_scorer.weight.mul_(0.5)
     assert exact([extractor(TEXT)]) != before
 
 

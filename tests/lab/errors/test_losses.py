@@ -30,13 +30,15 @@ def examples(extractor: Extractor, examples_folder: Path) -> list[Example]:
     return load_part(examples_folder / "news", "dev", extractor.model.config)[0][:8]
 
 
-def test_losses_are_those_that_training_would_have(extractor: Extractor, examples: list[Example]) -> None:
-    model = extractor.model
-    model.network.eval()
+def test_losses_are_those_that_training_would_have(examples: list[Example]) -> None:
+    model = make_small_model(spread=0.6)
+    extractor = Extractor(model)
+    known = [replace(example, gold=model.schema.restrict(example.gold)) for example in examples]
+    assert sum(len(example.gold.relations) for example in known) > 0
     settings = model.config.training.model_copy(update={"loss": "sum"})
     losses = sentence_losses(extractor, examples)
     of_cells = sentence_losses(extractor, examples, with_entities=False)
-    for example, whole, cells in zip(examples, losses, of_cells, strict=True):
+    for example, whole, cells in zip(known, losses, of_cells, strict=True):
         with torch.inference_mode():
             outputs = model.network(make_inputs(model, [example.sentence.words]))
             wanted = joint_loss(outputs, make_labels([example], model), settings)
