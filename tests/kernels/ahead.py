@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def compile_for_hopper(
-    source: Any, kernel: Any, constants: Mapping[str, Any], types: Mapping[str, str], other: str = "*bf16"
+def compile_ahead(
+    source: Any,
+    kernel: Any,
+    constants: Mapping[str, Any],
+    types: Mapping[str, str],
+    other: str = "*bf16",
+    capability: int = 90,
 ) -> Any:
-    """Compile a kernel for compute capability 9, with eight warps.
+    """Compile a kernel for a compute capability, with eight warps.
 
     `source` is the class of its language; arguments that are neither constants nor in `types` are `other`.
     """
@@ -23,4 +28,4 @@ def compile_for_hopper(
         {(number,): constants[name] for number, name in enumerate(kernel.arg_names) if name in constants},
         {(number,): [["tt.divisibility", 16]] for number, kind in enumerate(signature.values()) if kind[0] == "*"},
     )
-    return triton.compile(made, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 1})
+    return triton.compile(made, target=GPUTarget("cuda", capability, 32), options={"num_warps": 8, "num_stages": 1})

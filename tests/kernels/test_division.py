@@ -10,7 +10,7 @@ import torch
 from relatum.kernels.md_gru import CellSpec, gpu, triton_launch
 from relatum.kernels.md_gru.spec import Form
 
-from .ahead import compile_for_hopper
+from .ahead import compile_ahead
 
 CUDA = torch.device("cuda")
 ONE, TWO = Form(CellSpec(), ("se",)), Form(CellSpec(), ("nw", "se"))
@@ -81,26 +81,57 @@ def test_no_number_of_a_tile_is_read_by_two_threads(shape: tuple[int, tuple[int,
     assert rows * fewest >= 32 * triton_launch._N_WARPS
 
 
+def compiled_memory(plan: triton_launch._Plan, name: str, width: int, form: Form, dtype: torch.dtype, of: int) -> int:
+    """The bytes of memory that a program of a kernel has, compiled for the compute capability `of`."""
+    from triton.compiler import ASTSource
+
+    from relatum.kernels.md_gru import triton_scan
+
+    constants = triton_launch._constants(plan, form, 0, torch.empty(1, 3 * width, dtype=dtype), width)
+    if name == "forward_kernel":
+        constants |= {"KEEP": True, "FAST": dtype.itemsize == 2}
+    options = ("num_warps", "num_stages", "launch_cooperative_grid")
+    compiled = compile_ahead(
+        ASTSource,
+        getattr(triton_scan, name),
+        {key: value for key, value in constants.items() if key not in options},
+        dict.fromkeys(triton_scan._SIZES, "i32") | {"lengths": "*i32", "owed": "*fp32", "direct": "*fp32"},
+        other={torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype],
+        capability=of,
+    )
+    return int(compiled.metadata.shared)
+
+
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 @pytest.mark.parametrize("name", ["forward_kernel", "backward_kernel"])
 @pytest.mark.parametrize(("width", "form", "dtype"), [(200, ONE, torch.bfloat16), (100, TWO, torch.float32)], ids=str)
 def test_kernel_with_small_tiles_holds_no_more_than_is_counted(
     width: int, form: Form, dtype: torch.dtype, name: str
 ) -> None:
-    from triton.compiler import ASTSource
-
-    from relatum.kernels.md_gru import triton_scan
-
     plan = triton_launch._plan(24, 32, width, form, dtype, CUDA)
-    constants = triton_launch._constants(plan, form, 0, torch.empty(1, 3 * width, dtype=dtype), width)
-    if name == "forward_kernel":
-        constants |= {"KEEP": True, "FAST": dtype.itemsize == 2}
-    options = ("num_warps", "num_stages", "launch_cooperative_grid")
-    compiled = compile_for_hopper(
-        ASTSource,
-        getattr(triton_scan, name),
-        {key: value for key, value in constants.items() if key not in options},
-        dict.fromkeys(triton_scan._SIZES, "i32") | {"lengths": "*i32", "owed": "*fp32", "direct": "*fp32"},
-        other={torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype],
-    )
-    assert 0 < compiled.metadata.shared <= n_bytes(plan, width, dtype)
+    assert 0 < compiled_memory(plan, name, width, form, dtype, of=90) <= n_bytes(plan, width, dtype)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize("name", ["forward_kernel", "backward_kernel"])
+@pytest.mark.parametrize(
+    ("capability", "processors", "kib", "rows", "units"),
+    [(80, 108, 163, 64, 16), (86, 82, 99, 32, 16), (89, 58, 99, 32, 16), (120, 170, 99, 32, 16)],
+    ids=["A100", "RTX 3090", "L4", "RTX 5090"],
+)
+def test_smaller_gpus_have_smaller_tiles_that_compile_into_their_memory(
+    capability: int, processors: int, kib: int, rows: int, units: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "n_processors", lambda _: processors)
+    monkeypatch.setattr(gpu, "memory", lambda _: kib * 1024)
+    plan = triton_launch._plan(24, 32, 100, TWO, torch.bfloat16, CUDA)
+    assert (plan.rows, plan.units, plan.cooperates) == (rows, units, True)
+    counted = n_bytes(plan, 100, torch.bfloat16)
+    assert 0 < compiled_memory(plan, name, 100, TWO, torch.bfloat16, capability) <= counted <= kib * 1024
+
+
+def test_float32_of_the_papers_width_does_not_fit_into_small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "memory", lambda _: 99 * 1024)
+    fitting = [width for width in (64, 100, 128) if triton_launch.fits(width, CellSpec(), torch.float32, CUDA)]
+    assert fitting == [64]
+    assert triton_launch.fits(128, CellSpec(), torch.bfloat16, CUDA)

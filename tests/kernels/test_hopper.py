@@ -11,7 +11,7 @@ import torch
 from relatum.kernels.md_gru import CellSpec, gpu, hopper_launch
 from relatum.kernels.md_gru.spec import Form
 
-from .ahead import compile_for_hopper
+from .ahead import compile_ahead
 
 N_PROCESSORS, MEMORY = 132, 227 * 1024
 """Those of an H200."""
@@ -110,7 +110,7 @@ def test_kernel_compiles_without_a_gpu(name: str) -> None:
         "ROWS": 64,
         "SENTENCES": 16,
     }
-    compiled = compile_for_hopper(
+    compiled = compile_ahead(
         GluonASTSource, getattr(hopper_scan, name), constants, dict.fromkeys(hopper_scan._SIZES, "i32") | POINTERS
     )
     assert compiled.metadata.shared <= MEMORY
