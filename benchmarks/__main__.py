@@ -16,6 +16,7 @@ BENCHMARKS = (
     "tagging",
     "extract",
     "encoders_cpu",
+    "growth",
     "cold",
     "scale",
     "kills",
