@@ -39,7 +39,7 @@ Models of format 2 and the files in `results` may still have them.
 _EARLIER: Mapping[str, Mapping[str, Any]] = {"model": {"initialisation": "torch"}, "tagging": {"conflicts": "first"}}
 """Settings that were added later, by section, with the values that were in force before and are not the defaults.
 
-The shipped model `news` and most files in `results` lack them.
+Older models and most files in `results` lack them.
 """
 
 

@@ -19,9 +19,15 @@ from relatum.models.stored import ADAPTERS, inside_names
 from relatum.models.vocabulary import FIRST
 from relatum.training.arguments import write_override
 
-_SECTIONS = ("tagging", "encoder", "characters", "model", "table", "sequence")
+_SECTIONS: tuple[str, ...] = ("tagging", "encoder", "characters", "model", "table", "sequence")
 """The sections of settings by which weights get their shapes and their meaning."""
-_OWN = ("encoder.cache", "encoder.cache_path", "encoder.cache_limit_mib", "encoder.store", "model.dropout")
+_OWN: tuple[str, ...] = (
+    "encoder.cache",
+    "encoder.cache_path",
+    "encoder.cache_limit_mib",
+    "encoder.store",
+    "model.dropout",
+)
 """Settings in these sections that a run may choose for itself."""
 
 
@@ -34,8 +40,9 @@ def taken_overrides(path: Path | None, overrides: Sequence[str]) -> list[str]:
     given = find_given(path, overrides)
     start = given["training.start"].value if "training.start" in given else None
     teachers = given["training.teachers"].value if "training.teachers" in given else None
+    sections, own = _SECTIONS, _OWN
     if isinstance(start, str):
-        settings, sections, own = _read_settings(find_model(start)), _SECTIONS, _OWN
+        settings = _read_settings(find_model(start))
     elif isinstance(teachers, list) and teachers and isinstance(teachers[0], str):
         settings, sections, own = _read_settings(find_model(teachers[0])), ("tagging",), ("tagging.conflicts",)
     else:
