@@ -43,12 +43,20 @@ def again(section: str, part: str, task: str) -> list[float]:
     return [run[part][SHORT[task]] / 100 for run in load("shipped-h200.json")[section]["runs"]]
 
 
-def scores(file: str, part: str, task: str, average: str) -> list[float]:
+def scores(file: str, part: str, task: str, average: str, run: str | None = None) -> list[float]:
+    """The F1 of the runs in a file: of all, or of those that `run` names without their seed."""
     record = load(file)
     if "ner_micro" in record.get(part, ()):  # a file of an early version
         return [record[part][f"{SHORT[task]}_{average}"] / 100]
     runs = record.get("runs", [record])
-    return [run[part][task][average]["f1"] for run in runs]
+    if run is not None:
+        runs = [one for one in runs if one["name"].rpartition("-seed-")[0] == run]
+    return [one[part][task][average]["f1"] for one in runs]
+
+
+def named_files(cell: str) -> list[tuple[str, str | None]]:
+    """The files in a cell of a table, each with the name of its runs: `file.json` or `file.json` (`run`)."""
+    return [(file, run or None) for file, run in re.findall(r"`([\w-]+\.json)`(?: \(`([\w-]+)`\))?", cell)]
 
 
 def of_all_gold(file: str, task: str) -> list[float]:
@@ -77,30 +85,30 @@ def test_readme_of_the_results_says_what_is_in_the_files() -> None:
             part, _, task = column.partition(" ")
             if not re.match(r"\d", row[column]):
                 continue
-            file = row["file"].strip("`")
-            expected = " / ".join(shown(scores(file, part, TASKS[task], average)) for average in ("micro", "macro"))
-            assert row[column] == expected, (file, column)
+            [(file, run)] = named_files(row["file"])
+            values = (scores(file, part, TASKS[task], average, run) for average in ("micro", "macro"))
+            assert row[column] == " / ".join(map(shown, values)), (file, run, column)
             checked += 1
-    assert checked >= 70
+    assert checked >= 125
 
 
 def test_accuracy_notes_say_what_is_in_the_files() -> None:
     name = "file in `results/`"
     rows = [row for table in tables("docs/accuracy.md") if name in table[0] for row in table]
-    assert len(rows) >= 11
+    assert len(rows) >= 21
     for row in rows:
         title = next(iter(row.values()))
         average = "macro" if "(macro)" in title else "micro"
-        files = re.findall(r"`([\w-]+\.json)`", row[name])
+        files = named_files(row[name])
         for column, task in TASKS.items():
             if "the paper, ALBERT" in title:
                 corpus = re.split(r"\W", title)[0]
                 own = next(one for one in OURS_IN_THE_PAPER if (one.section, one.average) == (corpus, average))
                 expected = str(own.published[{"NER": "ner", "RE": "re", "RE+": "re_strict"}[column]])
             elif "all of gold" in title:
-                expected = shown(of_all_gold(files[0], task))
+                expected = shown(of_all_gold(files[0][0], task))
             else:
-                values = [value for file in files for value in scores(file, "test", task, average)]
+                values = [value for file, run in files for value in scores(file, "test", task, average, run)]
                 assert row["runs"].split()[0] == str(len(values)), title
                 expected = shown(values)
             assert row[column] == expected, (title, column)
@@ -118,7 +126,9 @@ def test_card_of_drugs_says_what_it_finds_where_there_is_nothing() -> None:
     rows = next(table for table in tables(card) if "entities before" in table[0])
     for row, data in zip(rows, ("negative-test.json", "tests/prose/neutral.jsonl"), strict=True):
         found = [
-            f"{per_100(m, task, '0.5', data):.1f}" for m in ("drugs", "words (replaced)") for task in ("entities", "relations")
+            f"{per_100(m, task, '0.5', data):.1f}"
+            for m in ("drugs", "words (replaced)")
+            for task in ("entities", "relations")
         ]
         assert list(row.values())[1:] == found
 
@@ -156,7 +166,7 @@ def test_models_measured_again_have_the_scores_of_their_file() -> None:
             for column in ("dev NER", "dev RE+", "ADE test NER", "ADE test RE+"):
                 part, _, task = column.removeprefix("ADE ").partition(" ")
                 assert row[column] == shown(again(section, part, TASKS[task])), (section, column)
-        name = {"drugs before": "before", "drugs-3 (shipped)": "drugs"}.get(model)
+        name = {"drugs before": "before", "drugs-3 (shipped)": "words (replaced)"}.get(model)
         if name is not None:
             assert row["relations per 100 negative sentences"] == f"{per_100(name, 'relations', 'none'):.1f}"
         _, (_, _, strict), _, neutral = prose[model]
@@ -164,7 +174,163 @@ def test_models_measured_again_have_the_scores_of_their_file() -> None:
         assert row["entities per 100 neutral sentences"] == f"{neutral:.0f}"
 
 
-@pytest.mark.parametrize("model", ["news", "drugs"])
+MODELS = ("news", "drugs", "wiki")
+
+
+def rows_with(path: str, *columns: str) -> list[dict[str, str]]:
+    """The rows of the only table of a page that has these columns."""
+    [rows] = [table for table in tables(path) if set(columns) <= set(table[0])]
+    return rows
+
+
+def test_taught_models_have_the_scores_of_their_files() -> None:
+    rows = rows_with("docs/accuracy.md", "taught by", "file and runs in `results/`")
+    for row in rows:
+        [(file, run)] = named_files(row["file and runs in `results/`"])
+        for column in ("dev NER", "dev RE+", "test NER", "test RE+"):
+            part, _, task = column.partition(" ")
+            values = scores(file, part, TASKS[task], "micro", run)
+            assert row[column] == shown(values), (file, run, column)
+            assert row["runs"] == str(len(values))
+    assert len(rows) == 6
+
+
+def test_models_of_the_box_have_the_scores_of_their_files() -> None:
+    rows = rows_with("docs/accuracy.md", "model in the box", "test RE+")
+    assert [row["model in the box"].strip("`") for row in rows] == list(MODELS)
+    for row, model in zip(rows, MODELS, strict=True):
+        for column in ("test NER", "test RE", "test RE+"):
+            assert row[column] == shown(scores(f"{model}.json", "test", TASKS[column[5:]], "micro")), (model, column)
+    tasks = ("entities", "relations_strict")
+    before = {
+        "`news`": {task: scores("conll04-minilm-l6-shipped.json", "test", task, "micro")[3] for task in tasks},
+        "`drugs`": {task: again("drugs-3", "test", task)[0] for task in tasks},
+    }
+    for row in rows[:2]:
+        for column, task in (("NER before", "entities"), ("RE+ before", "relations_strict")):
+            assert row[column] == shown([before[row["model in the box"]][task]]), (row, column)
+
+
+def test_scores_of_shipped_models_are_as_far_off_as_stated() -> None:
+    rows = rows_with("docs/accuracy.md", "model", "scores of", "before", "after")
+    assert [row["model"].strip("`") for row in rows] == [model for model in MODELS for _ in range(2)]
+    for row, task in zip(rows, ["entities", "relations_strict"] * len(MODELS), strict=True):
+        part = load(f"{row['model'].strip('`')}.json")["confidence"]["parts"]["test"]
+        assert [row["before"], row["after"]] == [f"{100 * part[when][task]['ece']:.1f}" for when in ("before", "after")]
+
+
+def quality(figures: dict[str, float]) -> tuple[str, str, str]:
+    """Precision, recall and F1 in per cent with one digit, of counts: the file has rounded them to two."""
+    found, gold = figures["found"], figures["gold"]
+    right = round(figures["precision"] * found / 100)
+    values = (right / found if found else 0.0, right / gold, 2 * right / (found + gold))
+    precision, recall, f1 = (f"{100 * value:.1f}" for value in values)
+    return precision, recall, f1
+
+
+def prose_row(model: str, threshold: str) -> dict[str, Any]:
+    """What a shipped model finds in today's prose; the threshold is a number, or `none`."""
+    wanted = 0.0 if threshold == "none" else float(threshold)
+    rows = load("prose.json")["models"][model]["rows"]
+    found: dict[str, Any] = next(row for row in rows if row["threshold"] == wanted)
+    return found
+
+
+def test_benchmarks_page_says_what_models_find_in_prose() -> None:
+    rows = rows_with("docs/benchmarks.md", "threshold", "false relations")
+    assert len(rows) == 4 * len(MODELS)
+    for row in rows:
+        written = prose_row(row["model"].strip("`"), row["threshold"])
+        precision, recall, f1 = quality(written["relations"])
+        if not written["relations"]["found"]:
+            precision = "–"
+        assert row["entities P / R / F1"] == " / ".join(quality(written["entities"]))
+        assert row["relations (RE+) P / R / F1"] == f"{precision} / {recall} / {f1}"
+        assert row["false relations"] == f"{written['false_positive_rate']:.1f} %"
+        assert row["entities per 100 neutral sentences"] == f"{written['neutral_entities']:.1f}"
+    documents = {row["texts"]: row["number"] for row in rows_with("docs/benchmarks.md", "texts", "number")}
+    assert list(documents.values()) == [str(number) for number in load("prose.json")["documents"].values()]
+
+
+def test_accuracy_notes_say_what_models_find_in_prose() -> None:
+    rows = rows_with("docs/accuracy.md", "on today's prose", "threshold", "false relations")
+    assert len(rows) == 8
+    before = load("shipped-h200.json")["prose"]
+    for row in rows:
+        model, _, which = row["on today's prose"].partition(" ")
+        model = model.strip("`")
+        if which == "as it was":
+            entities, strict, rate, neutral = before[{"news": "news (shipped)", "drugs": "drugs-3 (shipped)"}[model]]
+            figures = [f"{value:.1f}" for value in (entities, *strict)]
+        else:
+            written = prose_row(model, row["threshold"])
+            rate, neutral = written["false_positive_rate"], written["neutral_entities"]
+            figures = [quality(written["entities"])[2], *quality(written["relations"])]
+        assert [row[column] for column in ("NER F1", "RE+ P", "RE+ R", "RE+ F1")] == figures, row
+        assert row["false relations"] == f"{rate:.1f} %"
+        assert row["entities per 100 neutral sentences"] == f"{neutral:.1f}"
+
+
+def test_accuracy_notes_say_what_drugs_finds_in_negative_sentences() -> None:
+    rows = rows_with("docs/accuracy.md", "2,493 negative sentences")
+    for row, model in zip(rows, ("words (replaced)", "drugs"), strict=True):
+        found = [
+            f"{per_100(model, task, threshold):.1f}"
+            for threshold in ("none", "0.5")
+            for task in ("entities", "relations")
+        ]
+        assert list(row.values())[1:] == found
+
+
+def test_thresholds_of_shipped_models_cost_as_much_on_dev_as_stated() -> None:
+    rows = {row.pop(""): row for row in rows_with("docs/accuracy.md", "", "`news`", "`wiki`")}
+    runs = {"news": "news-distilled.json", "drugs": "drugs-spans.json", "wiki": "wiki-distilled.json"}
+    for model, file in runs.items():
+        task = "relations_strict"
+        shipped = load(f"{model}.json")
+        [fitted] = [run for run in load(file)["runs"] if run["command"] == shipped["command"]]
+        assert rows["dev RE+ with it"][f"`{model}`"] == shown([fitted["dev"][task]["micro"]["f1"]])
+        assert rows["dev RE+ as shipped"][f"`{model}`"] == shown([shipped["dev"][task]["micro"]["f1"]])
+        threshold = shipped["config"]["decoding"]["relation_threshold"]
+        assert rows["threshold of relations, shipped"][f"`{model}`"] == str(threshold)
+
+
+def test_readme_says_what_models_find_in_prose() -> None:
+    rows = rows_with("README.md", "on today's prose", "precision of relations")
+    assert len(rows) == 7
+    for row in rows:
+        model, threshold = re.findall(r"`(?:--threshold )?([\w.]+)`", row["on today's prose"] + "`none`")[:2]
+        precision, recall, _ = quality(prose_row(model, threshold)["relations"])
+        assert (row["precision of relations"], row["recall of relations"]) == (precision, recall), row
+
+
+def test_layers_and_heads_of_news_have_the_scores_of_their_files() -> None:
+    page = "docs/looking-inside.md"
+    layers = load("probe-conll04-news.json")["layers"]
+    for row, layer in zip(rows_with(page, "layer", "NER"), layers, strict=True):
+        for column, task in TASKS.items():
+            assert row[column] == shown([layer["scores"][task]["micro"]["f1"]]), (row, column)
+        for column, task in (("entities", "entities"), ("relations", "relations_strict")):
+            change = layer.get("changes", {}).get(task)
+            expected = f"{change['corrected']} / {change['broken']}" if change else ""
+            assert row[f"{column} corrected / broken"] == expected
+    attention = load("attention-conll04-news.json")
+    for row in rows_with(page, "pattern", "table-guided"):
+        pattern = row["pattern"]
+        encoder, network = 0.0, {1: 0.0, 2: 0.0, 3: 0.0}
+        for head in attention["heads"]:
+            precision = head["average_precision"][pattern]
+            if head["of"] == "network":
+                network[head["layer"]] = max(network[head["layer"]], precision)
+            else:
+                encoder = max(encoder, precision)
+        chance, nearest = (attention["patterns"][pattern][name] for name in ("chance", "nearness"))
+        best = [shown([value]) for value in (chance, nearest, encoder, max(network.values()))]
+        assert [row[name] for name in ("chance", "nearest words", "encoder", "table-guided")] == best
+        assert row["in layer 1, 2, 3"] == ", ".join(shown([value]) for value in network.values())
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_cards_of_shipped_models_say_what_is_in_their_files(model: str) -> None:
     record = load(f"{model}.json")
     rows = [row for table in tables(f"src/relatum/pretrained/models/{model}/README.md") for row in table]
