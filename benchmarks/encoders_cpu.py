@@ -2,10 +2,10 @@
 
 All compute the same features of the same pieces: the mean of the last four layers for each word, and the attention
 between words in every layer and head, as the shipped models read them. The graph for ONNX Runtime and OpenVINO has the
-pooling inside. A contestant in float32 must agree with plain torch within 1e-4, or its time is not printed; of int8,
-whose products are quantised as they come (dynamically), the difference is printed. Contestants take turns, one
-call each after a short pause, because other programs may be at work on the machine: ratios are of medians and of minima
-within one run. A library that is not installed is left out with a reason.
+pooling inside. A contestant in float32 must agree with plain torch within 1e-4, or its time is not printed. In int8,
+values are rounded as they come (dynamically), and the difference is printed. Contestants take turns, one call each
+after a short pause, because other programs may be at work on the machine: ratios are of medians and of minima within
+one run. A library that is not installed is left out with a reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from relatum.encoders.bert import Bert, BertLayer
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.resolve import find_encoder
 from relatum.kernels.compile import cpu_flags
-from relatum.kernels.encoder.cpu import PackedEncoder, PoolingOptions
+from relatum.kernels.encoder.cpu import PackedEncoder, PoolingOptions, Products
 from relatum.runtime.native.frozen_linear import can_split
 from relatum.runtime.native.weights import pack_bert
 from relatum.training.provenance import commit, device_name
@@ -43,7 +43,7 @@ ENCODER = "all-minilm-l6-v2"
 BOUND = 1e-4
 """The most that a feature in float32 may differ from plain torch's."""
 TEXTS = Path(__file__).parent.parent / "examples" / "graph"
-FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
 OURS = "compiled float32"
 N_KEPT = 4
 _PAUSE = 0.02
@@ -182,8 +182,8 @@ def of_openvino(path: Path, n_threads: int) -> Callable[[Batch], Read]:
     return make
 
 
-def of_compiled(bert: Bert, splits: bool) -> Callable[[Batch], Read]:
-    packed = PackedEncoder(pack_bert(bert), splits)
+def of_compiled(bert: Bert, products: Products) -> Callable[[Batch], Read]:
+    packed = PackedEncoder(pack_bert(bert), products)
     pooling = PoolingOptions(n_kept=N_KEPT, first_piece=False, mean_attention=False, want_maps=True)
 
     def make(batch: Batch) -> Read:
@@ -217,10 +217,14 @@ def find_contestants(
     bert = encoder.backbone
     assert isinstance(bert, Bert)
     n_threads = torch.get_num_threads()
-    here = {"torch float32": of_torch(encoder), OURS: of_compiled(bert, splits=False)}
+    here = {
+        "torch float32": of_torch(encoder),
+        OURS: of_compiled(bert, "float32"),
+        "compiled int8": of_compiled(bert, "int8"),
+    }
     left_out: dict[str, str] = {}
     if can_split():
-        here["compiled, split bfloat16"] = of_compiled(bert, splits=True)
+        here["compiled, split bfloat16"] = of_compiled(bert, "split")
     else:
         left_out["compiled, split bfloat16"] = "this CPU has no matrix unit (AMX)"
     path, quantised = folder / "encoder.onnx", folder / "int8.onnx"

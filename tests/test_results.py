@@ -397,6 +397,19 @@ def test_scores_of_other_systems_are_those_of_their_file() -> None:
     }
 
 
+def test_int8_has_the_scores_and_times_of_its_files() -> None:
+    pairs = load("int8.json")["rows"]
+    table = next(table for table in tables("docs/extraction.md") if "NER, int8" in table[0])
+    for row, full, rounded in zip(table, pairs[::2], pairs[1::2], strict=True):
+        assert row.pop("F1") == f"`{full['model']}`, {full['part']}"
+        keys = "entities_f1", "relations_strict_f1"
+        assert list(row.values()) == [f"{one[key]:.1f}" for key in keys for one in (full, rounded)]
+    took = {(row["precision"], row["batch"]): 1 / row["sentences_per_s"] for row in load("extract-int8.json")["rows"]}
+    times = next(table for table in tables("docs/extraction.md") if any("time of int8" in key for key in table[0]))
+    for row, batch in zip(times[1:], (1, 32), strict=True):
+        assert list(row.values())[1] == f"{took['int8', batch] / took['fp32', batch]:.2f}"
+
+
 def test_settings_of_measured_runs_can_still_be_read() -> None:
     read = 0
     for path in sorted((ROOT / "results").glob("*.json")):

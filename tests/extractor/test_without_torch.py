@@ -325,6 +325,19 @@ def test_bf16_is_the_same_with_and_without_torch(tmp_path: Path) -> None:
 
 
 @needs_compiled_code
+def test_int8_rounds_the_encoder_with_torch_and_without() -> None:
+    without, with_torch = (Extractor.from_pretrained("news", "cpu", "int8") for _ in range(2))
+    found = exact([without(TEXT)])
+    assert isinstance(without.runtime, NativeReader)
+    assert found != exact([Extractor.from_pretrained("news", "cpu")(TEXT)])
+    assert with_torch.model.device.type == "cpu"
+    assert exact([with_torch(TEXT)]) == found
+    assert not isinstance(with_torch.runtime, NativeReader)
+    with pytest.raises(ConfigError, match="precision 'int8': the runtime 'torch' has no 8-bit products"):
+        Extractor.from_pretrained("news", "cpu", "int8", runtime="torch")
+
+
+@needs_compiled_code
 def test_copies_read_without_torch_too(tmp_path: Path) -> None:
     extractor = load(save(tmp_path))
     found = exact([extractor(TEXT)])
@@ -338,8 +351,10 @@ def test_weights_that_are_changed_through_the_model_are_read() -> None:
     extractor = Extractor.from_pretrained("news", "cpu")
     before = exact([extractor(TEXT)])
     assert exact([extractor(TEXT)]) == before
+    scorer = extractor.model.network.relation_scorer
+    assert scorer is not None
     with torch.no_grad():
-        extractor.model.network.relation_scorer.weight.mul_(0.5)
+        scorer.weight.mul_(0.5)
     assert exact([extractor(TEXT)]) != before
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from math import sqrt
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from relatum.kernels.encoder.cpu import (
     NormWeights,
     PackedEncoder,
     PoolingOptions,
+    Products,
     is_available,
 )
 
@@ -173,17 +175,18 @@ def test_pieces_of_a_half_type_are_widened(dtype: str) -> None:
     )
 
 
-@pytest.mark.parametrize("splits", [False, True])
+@pytest.mark.parametrize("products", get_args(Products))
 @pytest.mark.parametrize("max_rows", [1, 16, 128])
 def test_neither_threads_nor_groups_change_anything(
-    splits: bool, max_rows: int, monkeypatch: pytest.MonkeyPatch
+    products: Products, max_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = make_weights(66, 130, 2)
-    encoder = PackedEncoder(weights, splits, EMULATED if splits else SOURCE)
+    source = EMULATED if products == "split" else SOURCE
+    encoder = PackedEncoder(weights, products, source)
     pieces, words = draw_batch(SENTENCES)
     expected = [read(encoder, [one], [places], MEAN) for one, places in zip(pieces, words, strict=True)]
     monkeypatch.setattr(cpu, "_MAX_ROWS", max_rows)
-    encoder = PackedEncoder(weights, splits, EMULATED if splits else SOURCE)
+    encoder = PackedEncoder(weights, products, source)
     before = torch.get_num_threads()
     try:
         for n_threads in (1, 2, 3, 8):
@@ -224,12 +227,32 @@ def test_split_products_are_nearly_those_of_float32() -> None:
     weights = make_weights(66, 130, 2)
     pieces, words = draw_batch(SENTENCES)
     full = read(PackedEncoder(weights), pieces, words, MEAN)
-    split = read(PackedEncoder(weights, True, EMULATED), pieces, words, MEAN)
+    split = read(PackedEncoder(weights, "split", EMULATED), pieces, words, MEAN)
     for one, two in zip(full, split, strict=True):
         assert one is not None
         assert two is not None
         torch.testing.assert_close(two, one, rtol=0, atol=3e-4)
         assert not torch.equal(two, one)
+
+
+@pytest.mark.parametrize(("width", "inner_width", "n_heads"), [(48, 80, 4), (30, 50, 3), (66, 130, 2)])
+def test_products_in_8_bits_are_nearly_those_of_float32(width: int, inner_width: int, n_heads: int) -> None:
+    weights = make_weights(width, inner_width, n_heads)
+    pieces, words = draw_batch(SENTENCES)
+    full = read(PackedEncoder(weights), pieces, words, MEAN)
+    rounded = read(PackedEncoder(weights, "int8"), pieces, words, MEAN)
+    for one, two in zip(full, rounded, strict=True):
+        assert one is not None
+        assert two is not None
+        error = (two - one).norm() / one.norm()
+        assert 1e-3 < error < 0.03
+
+
+def test_weights_in_8_bits_take_a_quarter_of_the_memory() -> None:
+    weights = make_weights(384, 1536, 12, n_layers=1)
+    encoders = PackedEncoder(weights), PackedEncoder(weights, "int8")
+    wide, narrow = (encoder._n_bytes(weights.layers[0].inner.weight) for encoder in encoders)
+    assert narrow < 0.27 * wide
 
 
 def test_prepared_reading_keeps_all_that_it_writes_to() -> None:

@@ -20,5 +20,5 @@ def test_bf16_casts_the_weights_of_products_over_tables_and_no_others() -> None:
 
 
 def test_unknown_precision_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"precision 'fp8': there is none of that name; use 'fp32' or 'bf16'"):
+    with pytest.raises(ConfigError, match=r"precision 'fp8': there is none of that name; use 'fp32', 'bf16', 'int8'"):
         set_precision(make_small_model(), "fp8")  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ def _numbers(version: str) -> list[int]:
 def _devices() -> Iterator[Finding]:
     import os
 
-    from relatum.kernels.compile import cpu_flags
+    from relatum.kernels.compile import BYTE_PRODUCTS, cpu_flags
     from relatum.kernels.waiting import WAITING_CURE, explain_waiting
 
     all_cores = os.cpu_count() or 1
@@ -159,9 +159,9 @@ def _devices() -> Iterator[Finding]:
         yield torch
         return
     vectors = f"; torch uses {torch.backends.cpu.get_cpu_capability()}"
-    known = cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"}
+    known = cpu_flags() & {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16", *BYTE_PRODUCTS}
     flags = f", it has {', '.join(sorted(known))}" if known else ""
-    yield Finding("cpu", f"{cores}{memory}{vectors}{flags}; {_bf16(torch)}")
+    yield Finding("cpu", f"{cores}{memory}{vectors}{flags}; {_bf16(torch)}; {_int8()}")
     well, how = explain_waiting()
     yield Finding("idle threads", how, cure="" if well else WAITING_CURE)
     yield from _load()
@@ -184,6 +184,15 @@ def _bf16(torch: ModuleType) -> str:
         if supported is not None and supported():
             return f"bf16 is multiplied with {name}: --precision bf16 is faster than fp32"
     return "bf16 is emulated, and slow: use --precision fp32 on it"
+
+
+def _int8() -> str:
+    """Say if --precision int8 is fast on this CPU."""
+    from relatum.kernels.compile import BYTE_PRODUCTS, cpu_flags
+
+    if cpu_flags() & BYTE_PRODUCTS:
+        return "8-bit integers have instructions of their own: --precision int8 is faster than fp32"
+    return "8-bit integers have no instructions of their own: --precision int8 is no faster than fp32"
 
 
 def _torch() -> ModuleType | Finding:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 Precision = Annotated[
-    Literal["fp32", "bf16"],
-    typer.Option(help="Precision; bf16 is faster if the device has instructions for it."),
+    Literal["fp32", "bf16", "int8"],
+    typer.Option(help="Precision; bf16 and int8 (CPU only) are faster if the device has instructions for them."),
 ]
 BatchSize = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Sentences per batch. Default: the model's setting.")

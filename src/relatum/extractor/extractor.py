@@ -94,12 +94,16 @@ class Extractor(ModelHolder):
 
         A name that comes with relatum means that model, whatever folders are here: "./news" is the folder. A name
         owner/model that is not a folder is downloaded from the Hugging Face hub, or read from its cache; `revision`, a
-        branch, tag or commit, `token` and `local_files_only` are for such models. With "bf16",
-        products over tables are computed in bfloat16, and on a CPU with AMX the products of the encoder and of the
-        sequence as sums of bfloat16 products. That is faster on devices with instructions for it, and results differ
-        slightly. Such a model cannot be saved. `batch_size` and `max_cells` override the settings of the model for this
-        extractor; the model keeps its own. A `max_cells` that is given here limits single sentences too: a longer
-        sentence is read in windows. Several names load an `Ensemble` of models that have the same labels.
+        branch, tag or commit, `token` and `local_files_only` are for such models.
+
+        `precision` "bf16" computes products over tables in bfloat16, and on a CPU with AMX the products of the encoder
+        and of the sequence as sums of bfloat16 products. Such a model cannot be saved. "int8" computes the products of
+        the encoder in 8-bit integers; the encoder must be a BERT, on a CPU. Both are faster on devices with
+        instructions for them, and results differ slightly.
+
+        `batch_size` and `max_cells` override the settings of the model for this extractor; the model keeps its own. A
+        `max_cells` that is given here limits single sentences too: a longer sentence is read in windows. Several names
+        load an `Ensemble` of models that have the same labels.
 
         `words` and `sentences` split texts in another way than the model's settings say: the name of a built-in rule,
         "package.module:function", or a function from a text to a list of `Span`. A model that was trained with a

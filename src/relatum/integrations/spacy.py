@@ -102,7 +102,7 @@ def make_component(  # noqa: PLR0913 — spaCy wants an argument for each settin
     model: str,
     threshold: float | None,
     device: str | None,
-    precision: Literal["fp32", "bf16"],
+    precision: Literal["fp32", "bf16", "int8"],
     batch_size: int | None,
     entities: Literal["found", "given"],
     labels: dict[str, str | None],

@@ -39,6 +39,8 @@ _CURE = "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c
 
 AMX = frozenset({"avx512_bf16", "amx_tile", "amx_bf16"})
 """The flags of a CPU that multiplies matrices of bfloat16."""
+BYTE_PRODUCTS = frozenset({"avx512_vnni", "avx_vnni", "asimddp"})
+"""The flags of CPUs that multiply 8-bit integers and add the products up in one instruction."""
 _V3 = frozenset("avx2 bmi1 bmi2 f16c fma abm movbe".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 
@@ -54,9 +56,15 @@ class Variant(NamedTuple):
 
 
 VARIANTS = {
-    "x86-64-v4-amx": Variant("x86_64", _V4 | AMX, ("-march=x86-64-v4", "-mavx512bf16", "-mamx-tile", "-mamx-bf16")),
+    "x86-64-v4-amx": Variant(
+        "x86_64",
+        _V4 | AMX | {"avx512_vnni"},
+        ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
+    ),
+    "x86-64-v4-vnni": Variant("x86_64", _V4 | {"avx512_vnni"}, ("-march=x86-64-v4", "-mavx512vnni")),
     "x86-64-v4": Variant("x86_64", _V4, ("-march=x86-64-v4",)),
     "x86-64-v3": Variant("x86_64", _V3, ("-march=x86-64-v3",)),
+    "armv8.2-a": Variant("aarch64", frozenset({"asimddp"}), ("-march=armv8.2-a+dotprod",)),
     "armv8-a": Variant("aarch64", frozenset(), ("-march=armv8-a",)),
 }
 """The variants that may be shipped; of each architecture the fastest first."""

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "bytes.h"
 #include "product.h"
 #include "rows.h"
 
@@ -65,6 +66,15 @@ void check_parts() {
         check(total(first_lanes(load(from, kLanes<float>), count)) == count * (count + 1) / 2, "first lanes");
         check(highest(from, count) == count, "highest", highest(from, count), count);
     }
+    for (int count = 1; count <= 2 * kLanes<float>; ++count)
+        for (int place = 0; place < count; ++place) {
+            float values[2 * kLanes<float>] = {};
+            for (int i = 0; i < count; ++i) values[i] = i == place ? -3 : 2 + (i == count - 1 - place);
+            const Extremes found = extremes(values, count);
+            check(found.low == -3, "lowest", found.low, -3);
+            const float expected = count == 1 ? -3 : 2 * place == count - 1 ? 2 : 3;
+            check(found.high == expected, "highest of all", found.high, expected);
+        }
 }
 
 template <class Dot, class Left>
@@ -101,6 +111,55 @@ void check_products() {
             }
 }
 
+// Rows and weights of random values, or of the largest that there are. A value that lies between two steps may be
+// rounded either way, which one product in a hundred may show.
+void check_bytes() {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    int64_t n_exact = 0, n_products = 0;
+    for (int m : {1, 2, 14, 15, 49})
+        for (int n : {1, 17, 64, 130})
+            for (int k : {1, 3, 4, 33, 1100}) {
+                const bool extreme = m == 2;
+                std::vector<float> rows(m * k), weights(n * k), bias(n), found(m * n);
+                for (float& value : rows) value = normal(random);
+                for (float& value : weights) value = extreme ? (normal(random) > 0 ? 1.0f : -1.0f) : normal(random);
+                for (float& value : bias) value = normal(random);
+                if (extreme)
+                    for (float& value : rows) value = normal(random) > 0 ? 3.0f : -1.0f;
+                std::vector<char> packed(ByteRows::packed_bytes(k, n)), parts(ByteRows::bytes(m, k));
+                ByteRows::pack(weights.data(), k, n, packed.data());
+                ByteRows own(parts.data(), m, k);
+                own.read(rows.data(), 0, m / 2), own.read(rows.data(), m / 2, m);
+                own.multiply(packed.data(), 0, (n + ByteRows::strip - 1) / ByteRows::strip, {bias.data(), found.data(), n});
+                for (int i = 0; i < m; ++i)
+                    for (int j = 0; j < n; ++j) {
+                        double expected = bias[j], size = std::abs(bias[j]), one_more = 0;
+                        for (int begin = 0; begin < k; begin += 128) {
+                            const int length = std::min(128, k - begin);
+                            const float *row = &rows[i * k + begin], *column = &weights[j * k + begin];
+                            const float low = *std::min_element(row, row + length);
+                            const float range = *std::max_element(row, row + length) - low;
+                            float most = 0;
+                            for (int x = 0; x < length; ++x) most = std::max(most, std::abs(column[x]));
+                            for (int x = 0; x < length; ++x) {
+                                const double q = range > 0 ? std::floor(double(row[x] - low) * 255 / range + 0.5) : 0;
+                                const double w = std::round(double(column[x]) * 127 / most) * most / 127;
+                                const double term = (low + q * range / 255) * w;
+                                expected += term, size += std::abs(term);
+                                const double of_row = std::abs(w) * range / 255;
+                                const double of_column = double(std::abs(row[x])) * most / 127;
+                                one_more = std::max({one_more, of_row, of_column});
+                            }
+                        }
+                        const double error = std::abs(found[i * n + j] - expected);
+                        check(error <= 1e-6 * size + 1.001 * one_more, "product of bytes", found[i * n + j], expected);
+                        n_exact += error <= 1e-6 * size, ++n_products;
+                    }
+            }
+    check(n_exact >= 0.99 * n_products, "exact products of bytes", n_exact, n_products);
+}
+
 }  // namespace
 
 int main() {
@@ -111,6 +170,7 @@ int main() {
     check_parts();
     check_products<PlainDot<float>, float>();
     check_products<PairDot, bfloat16>();
+    check_bytes();
     std::printf("vectors of %d bytes: %d wrong\n", kVectorBytes, failures);
     return failures != 0;
 }

@@ -17,12 +17,13 @@ from relatum.encoders.base import EncoderInput, EncoderOutput
 from relatum.encoders.cache import CachedEncoder, MemoryStore
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.stacked import StackedEncoder
+from relatum.errors import ConfigError
 from relatum.kernels.backend import use_backend
 from relatum.kernels.compile import can_load
 from relatum.kernels.encoder.cpu import is_available
 from relatum.kernels.linear import cpu as linear
 from relatum.runtime.native import encoder as module
-from relatum.runtime.native.encoder import NativeEncoder, accelerate, with_native_encoder
+from relatum.runtime.native.encoder import NativeEncoder, accelerate, round_encoder, with_native_encoder
 from relatum.runtime.native.frozen_linear import PackedLinear, can_pack
 from relatum.types import Context
 
@@ -156,6 +157,33 @@ def test_stored_model_keeps_its_encoder() -> None:
 
 
 @needs_compiled_code
+def test_products_in_8_bits_are_those_of_plain_torch(make_model: MakeModel) -> None:
+    """In one layer; in more, values between two steps are rounded either way, and change all that follows."""
+    batch = EncoderInput(SENTENCES)
+    model = make_small_model("encoder.kind=huggingface")
+    encoder = load(make_model("bert", num_hidden_layers=1), n_layers=1)
+    full = encoder.encode(batch)
+    round_encoder(replace(model, encoder=encoder))
+    plain, fast = encoder.encode(batch), accelerate(encoder)
+    assert isinstance(fast, NativeEncoder)
+    assert_close(fast.encode(batch), plain)
+    assert not torch.allclose(plain.vectors, full.vectors, atol=1e-4)
+    torch.testing.assert_close(plain.vectors, full.vectors, rtol=0, atol=0.1)
+
+
+def test_int8_is_refused_where_it_has_no_effect(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_small_model("encoder.kind=huggingface")
+    mpnet = replace(model, encoder=load(make_model("mpnet"), n_layers=1))
+    with pytest.raises(ConfigError, match=r"precision 'int8': the encoder .* is no BERT; use precision 'fp32'"):
+        round_encoder(mpnet)
+    with pytest.raises(ConfigError, match=r"precision 'int8': the model has no transformer; use precision 'fp32'"):
+        round_encoder(replace(model, encoder=None))
+    monkeypatch.setattr(module, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"precision 'int8': it needs compiled code, but .*; use precision 'fp32'"):
+        round_encoder(model)
+
+
+@needs_compiled_code
 @pytest.mark.parametrize(("unit", "half"), [(True, True), (False, True), (True, False)])
 def test_products_are_split_for_half_precision_on_a_cpu_with_a_matrix_unit(
     make_model: MakeModel, unit: bool, half: bool, monkeypatch: pytest.MonkeyPatch
@@ -163,7 +191,7 @@ def test_products_are_split_for_half_precision_on_a_cpu_with_a_matrix_unit(
     monkeypatch.setattr(module, "can_split", lambda: unit)
     encoder = accelerate(load(make_model("bert"), n_layers=2), half)
     assert isinstance(encoder, NativeEncoder)
-    assert encoder._splits == (unit and half)
+    assert encoder._products == ("split" if unit and half else "float32")
 
 
 @pytest.mark.skipif(not can_load(EMULATED)[0], reason=can_load(EMULATED)[1])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from relatum.kernels.threads import count_threads, share_threads
 _log = logging.getLogger(__name__)
 
 SOURCE = ENCODER
+
+Products = Literal["float32", "split", "int8"]
+"""How products with weights are computed: in float32, as several products in bfloat16 on a matrix unit (see
+`kernels/linear`), or in 8-bit integers (see `kernels/linear/native/bytes.h`)."""
 
 _DTYPES = ("float32", "bfloat16", "float16")
 _ALIGNMENT = 64
@@ -110,14 +114,12 @@ def is_available(source: Source = SOURCE) -> bool:
 
 
 class PackedEncoder:
-    """A BERT with packed weights; later changes of the weights are not seen.
+    """A BERT with packed weights; later changes of the weights are not seen."""
 
-    With `splits`, each product is made of several products in bfloat16, see `kernels/linear`.
-    """
-
-    def __init__(self, weights: EncoderWeights, splits: bool = False, source: Source = SOURCE) -> None:
+    def __init__(self, weights: EncoderWeights, products: Products = "float32", source: Source = SOURCE) -> None:
         _check(weights)
-        self.splits = splits
+        self.products = products
+        self._kind = get_args(Products).index(products)
         self._library = _library(source)
         self._held: list[Array] = []  # what the structures point to
         self._width, self._n_layers = weights.pieces.shape[1], len(weights.layers)
@@ -148,7 +150,7 @@ class PackedEncoder:
                 n_heads=self._n_heads,
                 n_pieces=self._n_pieces,
                 n_positions=self._n_positions,
-                splits=splits,
+                products=self._kind,
                 max_rows=_MAX_ROWS,
             )
         )
@@ -222,18 +224,18 @@ class PackedEncoder:
 
     def _n_bytes(self, weight: Array) -> int:
         width, depth = weight.shape
-        n_bytes: int = self._library.relatum_encoder_packed_bytes(depth, width, self.splits)
+        n_bytes: int = self._library.relatum_encoder_packed_bytes(depth, width, self._kind)
         return -(-n_bytes // _ALIGNMENT) * _ALIGNMENT
 
     def _pack(self, layer: DenseWeights) -> Dense:
         width, depth = layer.weight.shape
         packed, self._room = np.split(self._room, [self._n_bytes(layer.weight)])
-        if self.splits:
+        if self.products == "split":
             tiles = pack_tiles(layer.weight).view(np.uint8)
             packed[: len(tiles)] = tiles
         else:
             weight = np.ascontiguousarray(layer.weight)
-            self._library.relatum_encoder_pack(address_of(weight), depth, width, address_of(packed))
+            self._library.relatum_encoder_pack(address_of(weight), depth, width, self._kind, address_of(packed))
         return Dense(self._hold(packed), self._hold(layer.bias), depth, width)
 
 
@@ -269,14 +271,14 @@ class _Job(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("layers", "rows", "starts", "words", "n_words", "vectors", "maps")),
         *((name, ctypes.c_int32) for name in ("dtype", "n_sentences", "most_words", "width", "inner_width")),
         *((name, ctypes.c_int32) for name in ("n_layers", "n_heads", "n_kept", "first_piece", "mean_attention")),
-        *((name, ctypes.c_int32) for name in ("splits", "n_threads", "max_rows", "n_pieces", "n_positions")),
+        *((name, ctypes.c_int32) for name in ("products", "n_threads", "max_rows", "n_pieces", "n_positions")),
     )
 
 
 @cache
 def _library(source: Source) -> ctypes.CDLL:
     library = load(source, READING if source == SOURCE else ())
-    library.relatum_encoder_pack.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+    library.relatum_encoder_pack.argtypes = [ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
     library.relatum_encoder_packed_bytes.restype = ctypes.c_int64
     library.relatum_encoder_advise.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     share_threads(library)

@@ -10,6 +10,8 @@ from relatum.runtime.packing import Packing
 
 _FEW_ROWS = 256
 """The most rows for which packed weights pay in float32. With more rows, reading the weights is little of the work."""
+_BLOCK = 128
+"""The values of a row, and the weights of an output, that are rounded in steps of one size in 8-bit integers."""
 
 
 class PackedLinear(nn.Linear):
@@ -47,12 +49,40 @@ class SplitLinear(nn.Linear):
         return split.multiply(values, self._packing.find(self, lambda: split.pack(self.weight)), self.bias)
 
 
+class Int8Linear(nn.Linear):
+    """A linear layer in 8-bit integers: in blocks, each row of values and the weights of each output are rounded.
+
+    This is the plain form of `kernels/linear/native/bytes.h`. It is slow: sums of integers are exact in float64.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        """Take over the weights of another layer, without a copy."""
+        super().__init__(layer.in_features, layer.out_features, layer.bias is not None, device="meta")
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, values: Tensor) -> Tensor:
+        blocks = zip(values.split(_BLOCK, -1), self.weight.split(_BLOCK, -1), strict=True)
+        product = sum(_multiply_block(rows, weights) for rows, weights in blocks)
+        assert isinstance(product, Tensor)
+        return product.to(values.dtype) + self.bias
+
+
+def _multiply_block(values: Tensor, weight: Tensor) -> Tensor:
+    """Round values and weights to integers in steps of their own, and multiply."""
+    low, high = values.aminmax(dim=-1, keepdim=True)
+    per_step = torch.where(high > low, 255 / (high - low), 0.0)
+    rows = ((values - low) * per_step + 0.5).floor().double()
+    most = weight.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    weights = (weight * (127 / most)).round().double()
+    return (rows @ weights.T * ((high - low) / 255) + low * weights.sum(1)) * (most / 127).T
+
+
 def _is_plain(values: Tensor) -> bool:
     """True for float32 on a CPU, without gradients."""
     return values.is_cpu and values.dtype == torch.float32 and not torch.is_grad_enabled()
 
 
-def replace_linear(module: nn.Module, kind: type[PackedLinear | SplitLinear]) -> None:
+def replace_linear(module: nn.Module, kind: type[PackedLinear | SplitLinear | Int8Linear]) -> None:
     """Replace all plain linear layers in a frozen network."""
     for part in list(module.modules()):
         for name, child in list(part.named_children()):

@@ -17,7 +17,7 @@ from relatum.errors import RelatumError
 from relatum.kernels.arrays import Array, to_bfloat16, to_float32
 from relatum.kernels.compile import can_load
 from relatum.kernels.encoder import cpu as encoder_code
-from relatum.kernels.encoder.cpu import DenseWeights, EncoderWeights, LayerWeights, NormWeights, PackedEncoder
+from relatum.kernels.encoder.cpu import DenseWeights, EncoderWeights, LayerWeights, NormWeights, PackedEncoder, Products
 from relatum.kernels.linear.cpu import is_available as can_split
 from relatum.kernels.network import cpu as network_code
 from relatum.kernels.network.characters import PackedCharacters
@@ -77,8 +77,8 @@ class NativeBert(SentenceCutter):
     def n_positions(self) -> int:
         return self.weights.shape.n_positions
 
-    def pack(self, splits: bool) -> PackedEncoder:
-        """Pack the weights; with `splits`, for products of several products in bfloat16."""
+    def pack(self, products: Products) -> PackedEncoder:
+        """Pack the weights for products of this kind."""
         shape, find = self.weights.shape, self.weights.find
 
         def dense(name: str) -> DenseWeights:
@@ -100,7 +100,7 @@ class NativeBert(SentenceCutter):
         ]
         positions = find("positions.weight") + find("segments.weight")[0]
         weights = EncoderWeights(find("pieces.weight"), positions, norm("norm"), layers, shape.n_attention_heads)
-        return PackedEncoder(weights, splits)
+        return PackedEncoder(weights, products)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,11 @@ class NativeModel:
                 of_layer |= {name: to_bfloat16(one) for name, one in of_layer.items() if name.startswith(cast)}
             layers.append(pack_layer(of_layer, form))
         reader = select_part(weights, "embedder.characters.")
+        products: Products = "int8" if self.precision == "int8" else "float32"
+        if self.precision == "bf16" and can_split():
+            products = "split"
         return PackedModel(
-            self.encoder.pack(self.precision == "bf16" and can_split()),
+            self.encoder.pack(products),
             pack_layers(layers, weights, outer),
             pack_characters(reader) if self.characters is not None else None,
             make_word_table(self.stored.weights) if self.words is not None else None,

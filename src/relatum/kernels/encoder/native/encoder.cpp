@@ -10,6 +10,7 @@
 #include <cmath>
 #include <vector>
 
+#include "bytes.h"
 #include "dense.h"
 #include "memory.h"
 #include "rows.h"
@@ -37,7 +38,7 @@ struct EncoderJob {
     int32_t n_kept;           // the last layers, whose mean is wanted; or 0 for all states side by side
     int32_t first_piece;      // the vector of a word is that of its first piece, not the mean
     int32_t mean_attention;   // what the pieces of a word attend to is averaged, not added up
-    int32_t splits, n_threads, max_rows, n_pieces, n_positions;
+    int32_t products, n_threads, max_rows, n_pieces, n_positions;  // products: see `Products`
 };
 }
 
@@ -45,6 +46,9 @@ namespace relatum {
 namespace {
 
 using Engine = Panels<PlainDot<float>>;
+
+// How rows are multiplied with weights: see dense.h, split.h and bytes.h.
+enum Products : int32_t { kPlain, kSplit, kBytes };
 
 bool are_known(const EncoderJob& job) {
     for (int s = 0; s < job.n_sentences; ++s)
@@ -375,15 +379,17 @@ void relatum_use_threads(void* parallel, void* count, void* index) {
     relatum::threads = {reinterpret_cast<decltype(relatum::Threads::parallel)>(parallel),
                         reinterpret_cast<int (*)()>(count), reinterpret_cast<int (*)()>(index)};
 }
-// Packs weights, (width, depth), into as many bytes as the next function says.
-void relatum_encoder_pack(const float* weights, int depth, int width, float* packed) {
-    relatum::PlainRows::pack(weights, depth, width, packed);
+// Packs weights, (width, depth), into as many bytes as the next function says; weights to be split are packed elsewhere.
+void relatum_encoder_pack(const float* weights, int depth, int width, int products, void* packed) {
+    if (products == relatum::kBytes) return relatum::ByteRows::pack(weights, depth, width, packed);
+    relatum::PlainRows::pack(weights, depth, width, static_cast<float*>(packed));
 }
-int64_t relatum_encoder_packed_bytes(int depth, int width, int splits) {
+int64_t relatum_encoder_packed_bytes(int depth, int width, int products) {
 #if defined(RELATUM_TILES)
-    if (splits) return relatum::SplitRows::packed_bytes(depth, width);
+    if (products == relatum::kSplit) return relatum::SplitRows::packed_bytes(depth, width);
 #endif
-    return splits ? 0 : relatum::PlainRows::packed_bytes(depth, width);
+    if (products == relatum::kBytes) return relatum::ByteRows::packed_bytes(depth, width);
+    return products == relatum::kPlain ? relatum::PlainRows::packed_bytes(depth, width) : 0;
 }
 // Asks for large pages of memory that nobody has written to: all weights are read for every sentence, which from small
 // pages takes longer. The system may do as it likes.
@@ -397,7 +403,8 @@ void relatum_encoder_advise(void* start, int64_t n_bytes) {
 // those that there are.
 int relatum_encoder(const EncoderJob* job) {
     if (!relatum::are_known(*job)) return 3;
-    if (!job->splits) return !relatum::Encoder<relatum::PlainRows>(*job).run();
+    if (job->products == relatum::kPlain) return !relatum::Encoder<relatum::PlainRows>(*job).run();
+    if (job->products == relatum::kBytes) return !relatum::Encoder<relatum::ByteRows>(*job).run();
 #if defined(RELATUM_TILES)
     if (relatum::tiles_allowed()) return !relatum::Encoder<relatum::SplitRows>(*job).run();
 #endif

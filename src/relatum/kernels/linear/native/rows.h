@@ -14,22 +14,42 @@ ALWAYS_INLINE float total(Vec<float> values) {
     return sum;
 }
 
+// By halves: one lane after the other would take longer than all else.
+ALWAYS_INLINE float highest_lane(Vec<float> values) {
+    typedef float Four __attribute__((vector_size(16)));
+    constexpr int n_parts = kVectorBytes / sizeof(Four);
+    Four parts[n_parts];
+    std::memcpy(parts, &values, sizeof(values));
+    auto join = [](Four a, Four b) { return a > b ? a : b; };
+    if constexpr (n_parts == 4) parts[0] = join(parts[0], parts[2]), parts[1] = join(parts[1], parts[3]);
+    if constexpr (n_parts > 1) parts[0] = join(parts[0], parts[1]);
+    const Four two = join(parts[0], Four{parts[0][2], parts[0][3]});
+    return join(two, Four{two[1]})[0];
+}
+
 // Of at least one value.
 ALWAYS_INLINE float highest(const float* values, int count) {
     constexpr int lanes = kLanes<float>;
     if (count < lanes) return *std::max_element(values, values + count);
     Vec<float> most = load_whole<Vec<float>>(values + count - lanes);  // those that are met again change nothing
     for (int i = 0; i + lanes < count; i += lanes) most = larger<float>(load_whole<Vec<float>>(values + i), most);
-    // By halves: one lane after the other would take longer than the rest of it.
-    typedef float Four __attribute__((vector_size(16)));
-    constexpr int n_parts = kVectorBytes / sizeof(Four);
-    Four parts[n_parts];
-    std::memcpy(parts, &most, sizeof(most));
-    auto join = [](Four a, Four b) { return a > b ? a : b; };
-    if constexpr (n_parts == 4) parts[0] = join(parts[0], parts[2]), parts[1] = join(parts[1], parts[3]);
-    if constexpr (n_parts > 1) parts[0] = join(parts[0], parts[1]);
-    const Four two = join(parts[0], Four{parts[0][2], parts[0][3]});
-    return join(two, Four{two[1]})[0];
+    return highest_lane(most);
+}
+
+struct Extremes {
+    float low, high;
+};
+
+// Of at least one value.
+ALWAYS_INLINE Extremes extremes(const float* values, int count) {
+    constexpr int lanes = kLanes<float>;
+    if (count < lanes) return {*std::min_element(values, values + count), *std::max_element(values, values + count)};
+    Vec<float> most = load_whole<Vec<float>>(values + count - lanes), least = most;
+    for (int i = 0; i + lanes < count; i += lanes) {
+        const Vec<float> value = load_whole<Vec<float>>(values + i);
+        most = larger<float>(value, most), least = smaller<float>(value, least);
+    }
+    return {-highest_lane(-least), highest_lane(most)};
 }
 
 // The first `count` lanes, and zero in the others.
