@@ -517,7 +517,7 @@ def test_bf16_finds_nearly_the_same_with_rounded_weights(tmp_path: Path) -> None
 def test_precision_that_there_is_not_is_refused_before_a_model_is_read(tmp_path: Path) -> None:
     make_extractor().save(tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()
-    with pytest.raises(RelatumError, match=r"precision 'int4': .*'fp32' or 'bf16'"):
+    with pytest.raises(RelatumError, match=r"precision 'int4': .*'fp32', 'bf16', 'int8'"):
         Extractor.from_pretrained(tmp_path / "model", "cpu", precision="int4")  # type: ignore[arg-type]
 
 

@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 SOURCE = ENCODER
 
 Products = Literal["float32", "split", "int8"]
-"""How products with weights are computed: in float32, as several products in bfloat16 on a matrix unit (see
-`kernels/linear`), or in 8-bit integers (see `kernels/linear/native/bytes.h`)."""
+"""Ways to multiply with weights: in float32, as several products in bfloat16 on a matrix unit (`kernels/linear`), or in
+8-bit integers (`kernels/linear/native/bytes.h`)."""
 
 _DTYPES = ("float32", "bfloat16", "float16")
 _ALIGNMENT = 64
