@@ -7,7 +7,8 @@ that merely stand together. OUT gets train.json, dev.json and test.json. Train a
 sentences of Re-DocRED added. Their persons, organisations and places are Re-DocRED's. TEACHER, a model that was trained
 on CoNLL04, adds what else CoNLL04 would annotate and decides what is Other. CoNLL04 does not annotate words such as
 "American". The relations are those of Re-DocRED that have a counterpart in CoNLL04. Some plain sentences that name
-nothing are added, too. Test is CoNLL04's alone, for comparison.
+nothing are added, too, and sentences of written patterns (scripts/patterns/news.txt) with facts that both corpora rarely
+state in plain words. Test is CoNLL04's alone, for comparison.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import torch
 from scripts.plain_text import neutral_sentences, without_entities
+from scripts.written_sentences import written_sentences
 
 from relatum import Extractor, Sentence
 from relatum.types import Prediction
@@ -32,6 +34,7 @@ Record = dict[str, Any]
 Span = tuple[int, int]
 N_TRAIN, N_DEV = 1800, 200
 N_NEUTRAL = {"train": 600, "dev": 60}
+N_WRITTEN = {"train": 1300, "dev": 130}
 FEWEST_WORDS, MOST_WORDS = 6, 60
 LEAST_SCORE = 0.8
 TYPES = {"PER": "Peop", "ORG": "Org", "LOC": "Loc"}
@@ -82,6 +85,8 @@ def main(teacher: str, out: Path) -> None:
     neutral = neutral_sentences(data / "text")
     for part, size in N_NEUTRAL.items():
         parts[part] += [without_entities(words) for words in islice(neutral, size)]
+    for part, size in N_WRITTEN.items():
+        parts[part] += written_sentences("news", part, size)
     out.mkdir(parents=True)
     for part, records in parts.items():
         (out / f"{part}.json").write_text(json.dumps(records, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -39,6 +39,11 @@ def split_sentences(text: str) -> list[list[str]]:
     return [[text[start:end] for start, end in words[first:last]] for first, last in ranges]
 
 
+def split_words(text: str) -> list[tuple[int, int]]:
+    """Return where the words of a text begin and end."""
+    return [(start, end) for start, end in _SPLITTER.split(text)[0]]
+
+
 def keep_usual_lengths(sentences: Iterable[list[str]]) -> Iterator[list[str]]:
     """Yield the sentences of 5 to 60 words."""
     return (words for words in sentences if 5 <= len(words) <= 60)

@@ -10,7 +10,8 @@ relation and its inverse (part_of and has_part), one is kept and the other is tu
 than 30 pairs in train are left out, and three that say little.
 
 Train and dev get sentences of news and of abstracts that name nothing: nearly every sentence of Wikipedia names
-something, so a model that has seen no others finds names in plain text.
+something, so a model that has seen no others finds names in plain text. They also get sentences of written patterns
+(scripts/patterns/wiki.txt), since many relations are rare in so few documents.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.plain_text import neutral_sentences, without_entities
+from scripts.written_sentences import written_sentences
 
 Record = dict[str, Any]
 Span = tuple[int, int, str]
@@ -54,6 +56,7 @@ SHORT = {
 LEFT_OUT = {"applies_to_jurisdiction", "instance_of", "subclass_of"}
 """Relations that say little about names in a text, and that annotators did not use in one way."""
 N_NEUTRAL = {"train": 600, "dev": 60}
+N_WRITTEN = {"train": 2400, "dev": 200}
 
 
 def main(out: Path) -> None:
@@ -70,6 +73,8 @@ def main(out: Path) -> None:
     neutral = neutral_sentences(data.parent / "text")
     for part, size in N_NEUTRAL.items():
         parts[part] += [without_entities(words) for words in islice(neutral, size)]
+    for part, size in N_WRITTEN.items():
+        parts[part] += written_sentences("wiki", part, size)
     found = Counter(relation[4] for record in parts["train"] for relation in record["relations"])
     kept = {label for label, count in found.items() if count >= LEAST} - LEFT_OUT
     out.mkdir(parents=True)
