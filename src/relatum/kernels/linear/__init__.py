@@ -1,1 +1,1 @@
-"""Products with weights that never change, for CPUs that multiply matrices of bfloat16."""
+"""Products with weights that never change: in bfloat16 on a matrix unit, and in 8-bit integers."""
