@@ -7,8 +7,8 @@ that merely stand together. OUT gets train.json, dev.json and test.json. Train a
 sentences of Re-DocRED added. Their persons, organisations and places are Re-DocRED's. TEACHER, a model that was trained
 on CoNLL04, adds what else CoNLL04 would annotate and decides what is Other. CoNLL04 does not annotate words such as
 "American". The relations are those of Re-DocRED that have a counterpart in CoNLL04. Some plain sentences that name
-nothing are added, too, and sentences of written patterns (scripts/patterns/news.txt) with facts that both corpora rarely
-state in plain words. Test is CoNLL04's alone, for comparison.
+nothing are added, too, and sentences of written patterns (scripts/patterns/news.txt) with facts that both corpora
+rarely state in plain words. Test is CoNLL04's alone, for comparison.
 """
 
 from __future__ import annotations
