@@ -10,6 +10,7 @@ import typer
 from relatum.cli.annotated import ModelName
 from relatum.cli.options import BatchSize, Crossing, DataFormat, MaxCells, Overlaps, Splitting, read_splitting
 from relatum.cli.train import Device
+from relatum.extractor.finding import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +31,7 @@ def attention(
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A text instead of DATA, to export its attention.")
     ] = None,
-    model: ModelName = "news",
+    model: ModelName = DEFAULT_MODEL,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scores of all heads as JSON, as described above.")
     ] = None,

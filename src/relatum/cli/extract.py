@@ -13,6 +13,7 @@ from relatum.cli.options import BatchSize, MaxCells, Others, Precision, Splittin
 from relatum.cli.progress import show_progress
 from relatum.cli.sources import TextSource, find_source
 from relatum.cli.writers import OutputFormat, default_format, write_extractions
+from relatum.extractor.finding import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from relatum.extractor.extractor import Extractor
@@ -30,7 +31,7 @@ def extract(
             metavar="NAME_OR_PATH",
             help="A model that comes with relatum, the folder of a model, or OWNER/MODEL on the Hugging Face hub.",
         ),
-    ] = "news",
+    ] = DEFAULT_MODEL,
     others: Others = None,
     input: Annotated[
         str | None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from relatum.cli.options import BatchSize, DataFormat, MaxCells, Others, Precision
+from relatum.extractor.finding import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from relatum.data.problems import Problems
@@ -34,7 +35,7 @@ def graph(
     ] = None,
     model: Annotated[
         str, typer.Option(metavar="NAME_OR_PATH", help="The model that reads texts; unused for other input.")
-    ] = "news",
+    ] = DEFAULT_MODEL,
     others: Others = None,
     from_: DataFormat = None,
     format: Annotated[

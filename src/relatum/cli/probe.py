@@ -11,6 +11,7 @@ from relatum.cli.annotated import ModelName, load_annotated
 from relatum.cli.options import BatchSize, Crossing, DataFormat, MaxCells, Overlaps, Splitting, read_splitting
 from relatum.cli.sources import TextSource, find_source
 from relatum.cli.train import Device
+from relatum.extractor.finding import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ def probe(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text to read. Default: --input, or else standard input.")
     ] = None,
-    model: ModelName = "news",
+    model: ModelName = DEFAULT_MODEL,
     input: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="A file with one text, a .jsonl file of texts, or a folder of .txt files."),

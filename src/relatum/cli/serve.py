@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from relatum.cli.options import MaxCells, Precision, Splitting, read_splitting
-
-DEFAULT = "news"
+from relatum.extractor.finding import DEFAULT_MODEL
 
 
 def serve(
@@ -135,9 +134,9 @@ def serve(
 
 def shipped_default_first() -> list[str]:
     """Return the names of the models that come with relatum, beginning with the default."""
-    from relatum.extractor.finding import shipped_models
+    from relatum.extractor.finding import DEFAULT_MODEL, shipped_models
 
-    return sorted(shipped_models(), key=lambda name: name != DEFAULT)
+    return sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL)
 
 
 def name_models(given: list[str]) -> dict[str, str]:

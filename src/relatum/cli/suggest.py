@@ -9,6 +9,7 @@ import typer
 
 from relatum.cli.options import BatchSize, MaxCells, Precision, Splitting, read_splitting
 from relatum.cli.sources import find_source
+from relatum.extractor.finding import DEFAULT_MODEL
 
 
 def suggest(
@@ -32,7 +33,7 @@ def suggest(
             metavar="NAME_OR_PATH",
             help="A model that comes with relatum, the folder of a model, or OWNER/MODEL on the Hugging Face hub.",
         ),
-    ] = "news",
+    ] = DEFAULT_MODEL,
     unit: Annotated[
         Literal["document", "paragraph", "sentence"], typer.Option(help="What becomes a task of its own.")
     ] = "document",

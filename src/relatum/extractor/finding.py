@@ -9,6 +9,9 @@ from pathlib import Path
 
 from relatum.errors import RelatumError
 
+DEFAULT_MODEL = "news"
+"""The model that reads where no other is named; it comes with relatum."""
+
 
 def shipped_models() -> list[str]:
     """The names of the models that come with relatum."""

@@ -14,6 +14,7 @@ from relatum.data.formats import get_format, label_studio
 from relatum.data.problems import Problems
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import DEFAULT_MODEL
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.types import Document, Span
 
@@ -46,7 +47,7 @@ def suggest(  # noqa: PLR0913 -- an argument for each option of the command
     texts: Iterable[str | Document],
     target: str | Path,
     *,
-    model: Extractor | str | Path = "news",
+    model: Extractor | str | Path = DEFAULT_MODEL,
     to_format: Tool = "label-studio",
     unit: Unit = "document",
     sort: Sort = "uncertain",

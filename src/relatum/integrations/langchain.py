@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from relatum.errors import MissingExtraError, RelatumError
+from relatum.extractor.finding import DEFAULT_MODEL
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.graph import KnowledgeGraph
 from relatum.integrations.shared import (
@@ -38,7 +39,7 @@ class RelatumExtractor(Runnable[str | Document, Any]):
 
     def __init__(
         self,
-        model: ModelName = "news",
+        model: ModelName = DEFAULT_MODEL,
         device: str | None = None,
         threshold: float | None = None,
         returns: Literal["extraction", "graph"] = "extraction",
@@ -111,7 +112,7 @@ class RelatumGraphTransformer:
 
     def __init__(
         self,
-        model: ModelName = "news",
+        model: ModelName = DEFAULT_MODEL,
         device: str | None = None,
         threshold: float | None = None,
         package: GraphPackage | None = None,

@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 
 from relatum.errors import MissingExtraError
 from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import DEFAULT_MODEL
 from relatum.graph import KnowledgeGraph
 from relatum.integrations.shared import (
     ModelName,
@@ -39,7 +40,7 @@ class RelatumExtractor(TransformComponent):
     Properties hold offsets in the text of the node, scores, and the sentence that states a relation.
     """
 
-    model: str = "news"
+    model: str = DEFAULT_MODEL
     device: str | None = None
     threshold: float | None = Field(default=None, ge=0, le=1)
     batch_size: int | None = Field(default=None, ge=1)
@@ -47,7 +48,7 @@ class RelatumExtractor(TransformComponent):
 
     def __init__(
         self,
-        model: ModelName = "news",
+        model: ModelName = DEFAULT_MODEL,
         device: str | None = None,
         threshold: float | None = None,
         batch_size: int | None = None,

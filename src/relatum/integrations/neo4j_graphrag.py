@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import validate_call
 
 from relatum.errors import MissingExtraError
+from relatum.extractor.finding import DEFAULT_MODEL
 from relatum.extractor.result import check_threshold
 from relatum.graph import KnowledgeGraph
 from relatum.integrations.shared import (
@@ -49,7 +50,7 @@ class RelatumExtractor(EntityRelationExtractor):
 
     def __init__(
         self,
-        model: ModelName = "news",
+        model: ModelName = DEFAULT_MODEL,
         device: str | None = None,
         threshold: float | None = None,
         create_lexical_graph: bool = True,

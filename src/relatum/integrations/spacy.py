@@ -21,6 +21,7 @@ from relatum.data.documents import WordIndex
 from relatum.data.formats.docbin import GROUP, user_key
 from relatum.errors import ConfigError, MissingExtraError, RelatumError
 from relatum.evaluation.metrics import evaluate
+from relatum.extractor.finding import DEFAULT_MODEL
 from relatum.extractor.result import Extraction, check_threshold
 from relatum.models.manifest import NAME as MANIFEST
 from relatum.models.manifest import Manifest
@@ -77,7 +78,7 @@ class SpanRelation:
     NAME,
     assigns=["doc.ents", "doc.spans", "doc._.relations", "doc._.extraction"],
     default_config={
-        "model": "news",
+        "model": DEFAULT_MODEL,
         "threshold": None,
         "device": None,
         "precision": "fp32",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from relatum.errors import RelatumError
 from relatum.extractor.extractor import Extractor
+from relatum.extractor.finding import DEFAULT_MODEL
 from relatum.extractor.result import check_threshold
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def result_types() -> dict[str, pa.DataType]:
 
 def extract_batch(
     batch: Batch,
-    model: str | Extractor | Sequence[str] = "news",
+    model: str | Extractor | Sequence[str] = DEFAULT_MODEL,
     text_column: str = "text",
     threshold: float | None = None,
     max_characters: int = MAX_CHARACTERS,

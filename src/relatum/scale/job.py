@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 from relatum._version import __version__
 from relatum.errors import RelatumError
-from relatum.extractor.finding import find_model
+from relatum.extractor.finding import DEFAULT_MODEL, find_model
 from relatum.extractor.result import check_threshold
 from relatum.models.manifest import CARD, Manifest
 from relatum.scale.batch import MAX_CHARACTERS
@@ -42,7 +42,7 @@ _SHOWN_IDS = 20
 class JobSettings:
     """All settings of a job that change its results."""
 
-    models: tuple[str, ...] = ("news",)
+    models: tuple[str, ...] = (DEFAULT_MODEL,)
     device: str = "auto"
     precision: str = "fp32"
     batch_size: int | None = None
