@@ -134,7 +134,7 @@ def serve(
 
 def shipped_default_first() -> list[str]:
     """Return the names of the models that come with relatum, beginning with the default."""
-    from relatum.extractor.finding import DEFAULT_MODEL, shipped_models
+    from relatum.extractor.finding import shipped_models
 
     return sorted(shipped_models(), key=lambda name: name != DEFAULT_MODEL)
 
