@@ -5,8 +5,10 @@
 Every sentence of ADE states an adverse effect, but most sentences of any report do not: a model that has seen ADE
 alone finds effects everywhere. OUT gets train.json, dev.json and test.json. Train is the train part of ADE's first
 fold with three times as many sentences of the corpus's negative part, and some of news and of abstracts. Dev has four
-sentences of the negative part for each of ADE's, about as many as the corpus has. Test is that of the fold, for
-comparison. negative-test.json holds negative sentences that are in no other part.
+sentences of the negative part for each of ADE's, about as many as the corpus has. Both get sentences of written
+patterns (scripts/patterns/drugs.txt) for wording that ADE rarely has: antidotes, indications, negated effects, notes
+and posts of patients. Test is that of the fold, for comparison. negative-test.json holds negative sentences that are
+in no other part.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts.plain_text import keep_usual_lengths, read_lines, split_sentences, without_entities
+from scripts.written_sentences import written_sentences
 
 Record = dict[str, Any]
 TRAIN_RATIO, DEV_RATIO = 3, 4
 MOST_WORDS = 90
+N_WRITTEN = {"train": 1500, "dev": 150}
 
 
 def main(out: Path) -> None:
@@ -61,6 +65,8 @@ def main(out: Path) -> None:
 
     parts["train"] += train[: TRAIN_RATIO * len(parts["train"])] + list(map(without_entities, neutral))
     parts["dev"] += dev[: DEV_RATIO * len(parts["dev"])] + list(map(without_entities, neutral_dev))
+    for part, size in N_WRITTEN.items():
+        parts[part] += written_sentences("drugs", part, size)
     parts["negative-test"] = held_out
     out.mkdir(parents=True)
     for part, records in parts.items():

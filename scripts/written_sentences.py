@@ -32,7 +32,7 @@ from scripts.plain_text import split_words
 
 Record = dict[str, Any]
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_RELATION = re.compile(r"(\w+) (\w+) (\w+)")
+_RELATION = re.compile(r"(\w+) ([\w-]+) (\w+)")
 FOLDER = Path(__file__).parent / "patterns"
 CAPITALS = 0.04
 """The share of sentences in capitals, as in headlines."""

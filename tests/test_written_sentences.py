@@ -20,6 +20,8 @@ day = Monday | Friday
 [sentences]
 """
 FILES = sorted(FOLDER.glob("*.txt"))
+FEWEST_LABELS = {"drugs": 1}
+"""The least number of relation labels of a file, if it is not 5: ADE has one label."""
 
 
 def write(tmp_path: Path, sentences: str) -> Path:
@@ -77,5 +79,5 @@ def test_files_of_patterns_make_sentences_for_train_and_other_ones_for_dev(path:
     made = list(written_sentences(path.stem, "train", len(train)))
     assert len({" ".join(record["tokens"]) for record in made}) == len(made)
     labels = Counter(relation[4] for record in made for relation in record["relations"])
-    assert len(labels) >= 5
+    assert len(labels) >= FEWEST_LABELS.get(path.stem, 5)
     assert any(not record["relations"] for record in made)
