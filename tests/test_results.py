@@ -282,19 +282,6 @@ def test_accuracy_notes_say_what_drugs_finds_in_negative_sentences() -> None:
         assert list(row.values())[1:] == found
 
 
-def test_thresholds_of_shipped_models_cost_as_much_on_dev_as_stated() -> None:
-    rows = {row.pop(""): row for row in rows_with("docs/accuracy.md", "", "`news`", "`wiki`")}
-    runs = {"news": "news-distilled.json", "drugs": "drugs-spans.json", "wiki": "wiki-distilled.json"}
-    for model, file in runs.items():
-        task = "relations_strict"
-        shipped = load(f"{model}.json")
-        [fitted] = [run for run in load(file)["runs"] if run["command"] == shipped["command"]]
-        assert rows["dev RE+ with it"][f"`{model}`"] == shown([fitted["dev"][task]["micro"]["f1"]])
-        assert rows["dev RE+ as shipped"][f"`{model}`"] == shown([shipped["dev"][task]["micro"]["f1"]])
-        threshold = shipped["config"]["decoding"]["relation_threshold"]
-        assert rows["threshold of relations, shipped"][f"`{model}`"] == str(threshold)
-
-
 def test_readme_says_what_models_find_in_prose() -> None:
     rows = rows_with("README.md", "on today's prose", "precision of relations")
     assert len(rows) == 7

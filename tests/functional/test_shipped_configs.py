@@ -168,8 +168,9 @@ def test_settings_of_measured_models_stay_as_they_were_measured(name: str) -> No
 @pytest.mark.parametrize("name", shipped_models())
 def test_shipped_models_were_made_with_their_settings(name: str) -> None:
     """Their own are the seed, what was fitted on dev, and what their runs were given beside the file."""
+    of_last_run = ("start", "steps", "warmup_steps", "learning_rate", "evaluate_every")
     of_run = {
-        "training": ("seed", "sizes", "teachers", "teacher_weight", "unlabelled", "unlabelled_sentences"),
+        "training": ("seed", "sizes", "teachers", "teacher_weight", "unlabelled", "unlabelled_sentences", *of_last_run),
         "decoding": ("entity_threshold", "overlap", "relations_of_pair"),
     }
     record = ModelRecord.read(find_model(name) / "config.json")
