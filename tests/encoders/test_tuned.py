@@ -414,3 +414,8 @@ def test_tuned_encoder_learns_and_reads_with_context(make_model: MakeModel, tuni
     assert not torch.allclose(learned.vectors, read(encoder, EncoderInput(SENTENCES)).vectors, atol=1e-2)
     loss_of(learned).backward()
     assert any(one.grad is not None and one.grad.any() for some in encoder.learned_weights() for one in some)
+
+
+@pytest.mark.parametrize(("kind", "can"), [*((kind, True) for kind in KINDS), ("modernbert", False)])
+def test_encoder_whose_pieces_attend_to_all_others_can_be_recorded(make_model: MakeModel, kind: str, can: bool) -> None:
+    assert prepare(make_model(kind), "encoder.tuning=full").can_be_recorded == can
