@@ -28,6 +28,7 @@ from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.distillation import read_targets
 from relatum.training.loop import TrainingStopped
 from relatum.training.micro_batches import part_loss
+from relatum.training.runs.plan import RunsRequest, start_runs, with_seed
 from relatum.training.train import resume, train
 from relatum.types import Annotation, Example, Sentence
 
@@ -349,3 +350,22 @@ def test_teacher_that_does_not_exist_is_an_error(small_corpus: Path, tmp_path: P
     with pytest.raises(RelatumError, match="no-model: no such model"):
         train(small_corpus, out=tmp_path / "run", overrides=[*TINY, 'training.teachers=["no-model"]'], device="cpu")
     assert not (tmp_path / "run").exists()
+
+
+def test_runs_of_several_seeds_draw_their_own_sentences(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    config = load_config(None, [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"])
+    plan = start_runs(tmp_path / "runs", small_corpus, config, RunsRequest(n_runs=2, device="cpu"))
+    for run in plan.runs:
+        data = load_training_data(small_corpus, with_seed(config, run.seed))
+        assert run.fingerprint == data.fingerprint()
+
+
+def test_runs_with_a_teacher_of_other_tags_are_refused(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    config = load_config(None, [*TINY, name_teachers(*teachers), "tagging.directed=false"])
+    with pytest.raises(ConfigError, match=r"tagging\.directed of .*: true"):
+        start_runs(tmp_path / "runs", small_corpus, config, RunsRequest(n_runs=2, device="cpu"))
+    assert not (tmp_path / "runs").exists()
