@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -236,10 +237,7 @@ def test_resumed_run_goes_on_to_the_same_weights(
 ) -> None:
     given = [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"]
     train(small_corpus, out=tmp_path / "whole", overrides=given, device="cpu")
-    heard = Silent()
-    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
-    with pytest.raises(TrainingStopped):
-        train(small_corpus, out=tmp_path / "stopped", overrides=given, device="cpu", monitor=heard)
+    stop_after_4(small_corpus, tmp_path / "stopped", given)
     resume(tmp_path / "stopped")
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
@@ -248,13 +246,39 @@ def test_run_is_not_resumed_with_other_unlabelled_text(
     small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
 ) -> None:
     given = [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"]
-    heard = Silent()
-    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
-    with pytest.raises(TrainingStopped):
-        train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu", monitor=heard)
+    stop_after_4(small_corpus, tmp_path / "run", given)
     text.write_text("\n".join(TEXT[1:]) + "\n", encoding="utf-8")
     with pytest.raises(RelatumError, match="the data has changed"):
         resume(tmp_path / "run")
+
+
+def stop_after_4(corpus: Path, out: Path, given: Sequence[str]) -> None:
+    heard = Silent()
+    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
+    with pytest.raises(TrainingStopped):
+        train(corpus, out=out, overrides=given, device="cpu", monitor=heard)
+
+
+def test_run_is_not_resumed_with_another_teacher(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    teacher = tmp_path / "teacher"
+    shutil.copytree(teachers[0], teacher)
+    stop_after_4(small_corpus, tmp_path / "run", [*TINY, name_teachers(teacher)])
+    shutil.rmtree(teacher)
+    shutil.copytree(teachers[1], teacher)
+    with pytest.raises(RelatumError, match=r"teacher has changed since .*run was stopped: found teacher-\w+, expected"):
+        resume(tmp_path / "run")
+    shutil.rmtree(teacher)
+    save(make_small_model(), teacher)
+    with pytest.raises(RelatumError, match="teacher has changed since"):
+        resume(tmp_path / "run")
+
+
+def test_teacher_with_other_tags_is_refused_when_a_run_goes_on(tmp_path: Path) -> None:
+    student = make_small_model(name_teachers(save(make_small_span_model(), tmp_path / "teacher")))
+    with pytest.raises(ConfigError, match=r"tagging\.kind of .*: spans; tagging\.kind of this run: words"):
+        read_all(student, make_examples("anna lives in oslo"))
 
 
 def load(corpus: Path, text: Path, *overrides: str) -> TrainingData:
@@ -344,6 +368,24 @@ def test_teacher_with_other_labels_is_refused(small_corpus: Path, teachers: tupl
     )
     with pytest.raises(ConfigError, match=message):
         train(data, out=tmp_path / "run", overrides=[*TINY, name_teachers(teachers[0])], device="cpu")
+
+
+def test_teachers_that_make_no_ensemble_are_refused_before_there_is_a_run(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = load_model(teachers[1])
+    decoding = other.config.decoding.model_copy(update={"constraints": "schema"})
+    other = replace(other, config=other.config.model_copy(update={"decoding": decoding}))
+    link = tmp_path / "link"
+    link.symlink_to(teachers[0])
+    for second, message in (
+        (save(other, tmp_path / "other"), r"other cannot join .*: decoding\.constraints is 'schema' there"),
+        (link, "link: the model is named twice"),
+    ):
+        given = [*TINY, name_teachers(teachers[0], second)]
+        with pytest.raises(RelatumError, match=message):
+            train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu")
+        assert not (tmp_path / "run").exists()
 
 
 def test_teacher_that_does_not_exist_is_an_error(small_corpus: Path, tmp_path: Path) -> None:

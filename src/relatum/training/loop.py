@@ -28,7 +28,7 @@ from relatum.training.bad_batch import UpdateRecord, describe, save_batch
 from relatum.training.batches import Batches, cut_long, remark_on_windows
 from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from relatum.training.corpus import TrainingData
-from relatum.training.distillation import check_teachers, read_targets
+from relatum.training.distillation import check_teachers, read_targets, teacher_versions
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord, resume_command
 from relatum.training.graphed_step import GraphedStep
@@ -257,6 +257,7 @@ class _Run:
             return self._processes.asked_to_stop
 
         if self._config.training.teachers:
+            self._check_versions()
             targets = read_targets(self._model, self._examples, self._n_labelled, is_asked, say)
             if targets is None:
                 return False
@@ -264,6 +265,17 @@ class _Run:
             if torch.cuda.is_initialized():
                 torch.cuda.empty_cache()  # the teachers are gone
         return read_ahead(self._model, self._examples, is_asked, say)
+
+    def _check_versions(self) -> None:
+        """Refuse teachers that have other weights or settings than before the run was stopped."""
+        before, now = self._progress.teachers, teacher_versions(self._config)
+        for name, version, expected in zip(self._config.training.teachers, now, before or now, strict=True):
+            if version != expected:
+                raise RelatumError(
+                    f"training.teachers: {name} has changed since {self._folder.path} was stopped: found {version}, "
+                    f"expected {expected}; put the former model there, or start a new run"
+                )
+        self._progress.teachers = now
 
     @property
     def _unfinished(self) -> bool:
