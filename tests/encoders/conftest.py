@@ -49,7 +49,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "modernbert": {
         **_USUAL,
         "local_attention": 4,
-        **{"bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3},
+        "bos_token_id": 2,
+        "cls_token_id": 2,
+        "eos_token_id": 3,
+        "sep_token_id": 3,
     },
     "distilbert": {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 20, "max_position_embeddings": 24},
 }

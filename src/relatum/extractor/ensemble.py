@@ -108,7 +108,7 @@ def load_ensemble(
     splitter: Splitter | None = None
     encoders: dict[tuple[str, int], TextEncoder] = {}
     for name in names:
-        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences, runtime="torch")
+        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences)
         member = loaded.model
         if member.encoder is not None:  # the same one is kept once, and reads for all who have it
             key = member.encoder.fingerprint, member.encoder.n_mixed

@@ -145,7 +145,7 @@ class Planner:
         return self._folds[lists, data]
 
     def _fingerprint(self, data: CorpusPath, config: Config, lists: Path | None, fold: int | None) -> str:
-        """Return the fingerprint of a run's data, which the seed decides on without a dev part or with unlabelled text."""
+        """Return the fingerprint of a run's data; the seed decides without a dev part, or with unlabelled text."""
         if lists is None:
             has_own_dev = has_dev(data.path)
         else:
