@@ -323,6 +323,9 @@ def test_unlabelled_text_without_a_usable_sentence_is_an_error(small_corpus: Pat
     text.write_text("Nothing .\n", encoding="utf-8")
     with pytest.raises(RelatumError, match=r"training\.unlabelled: .*text\.txt has no new sentence of 4 to 60 words"):
         load(small_corpus, text)
+    text.write_bytes((small_corpus / "train.jsonl").read_bytes())
+    with pytest.raises(RelatumError, match=r"training\.unlabelled: .*text\.txt: found JSON; expected plain text"):
+        load(small_corpus, text)
     with pytest.raises(RelatumError, match=r"training\.unlabelled: no such file .*missing\.txt; name a text file"):
         load(small_corpus, text.with_name("missing.txt"))
 
