@@ -24,6 +24,7 @@ from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.runtime.torch import TorchRuntime
 from relatum.schema import RelationType, Schema
+from relatum.training.arguments import TrainArguments, list_overrides
 from relatum.training.batches import Batches
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.distillation import read_targets
@@ -31,6 +32,7 @@ from relatum.training.loop import TrainingStopped
 from relatum.training.micro_batches import part_loss
 from relatum.training.runs.plan import RunsRequest, start_runs, with_seed
 from relatum.training.train import resume, train
+from relatum.training.unlabelled import draw_unlabelled
 from relatum.types import Annotation, Example, Sentence
 
 from ..small_models import SCHEMA, make_small_model, make_small_span_model
@@ -328,6 +330,8 @@ def test_unlabelled_text_without_a_usable_sentence_is_an_error(small_corpus: Pat
         load(small_corpus, text)
     with pytest.raises(RelatumError, match=r"training\.unlabelled: no such file .*missing\.txt; name a text file"):
         load(small_corpus, text.with_name("missing.txt"))
+    with pytest.raises(RelatumError, match=r"training\.unlabelled: no such file"):
+        draw_unlabelled("", [], load_config(None, TINY))
 
 
 def test_run_that_leaves_the_tagging_open_takes_that_of_its_teachers(
@@ -389,6 +393,15 @@ def test_teachers_that_make_no_ensemble_are_refused_before_there_is_a_run(
         with pytest.raises(RelatumError, match=message):
             train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu")
         assert not (tmp_path / "run").exists()
+
+
+def test_teachers_and_text_are_paths_in_python(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    given = list_overrides({"training.teachers": list(teachers), "training.unlabelled": text})
+    config = TrainArguments(small_corpus, tmp_path / "run", None, (*TINY, *given)).load_config()
+    assert config.training.teachers == tuple(map(str, teachers))
+    assert config.training.unlabelled == str(text)
 
 
 def test_teacher_that_does_not_exist_is_an_error(small_corpus: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def draw_unlabelled(file: str, labelled: Iterable[Example], config: Config) -> l
     whatever way it was split into words.
     """
     path = expand_user(file)
-    if not path.exists():
+    if not file or not path.exists():
         raise RelatumError(f"training.unlabelled: no such file {path}; name a text file with a document on each line")
     n, random = config.training.unlabelled_sentences, Random(f"{config.training.seed}/unlabelled")
     lines = _draw((line for line in map(str.strip, read_lines([path])) if line), _MORE * n, random)
