@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,12 +19,14 @@ from torch import Tensor
 from relatum.config import load_config
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
+from relatum.extractor.ensemble import Ensemble, load_ensemble
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.labels import Targets, label_example, make_tag_sets
 from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.runtime.torch import TorchRuntime
 from relatum.schema import RelationType, Schema
+from relatum.training import distillation
 from relatum.training.arguments import TrainArguments, list_overrides
 from relatum.training.batches import Batches
 from relatum.training.corpus import TrainingData, load_training_data
@@ -72,6 +75,11 @@ def save(model: Model, folder: Path) -> Path:
 
 def make_examples(*texts: str) -> list[Example]:
     return [Example(Sentence(tuple(text.split())), Annotation()) for text in texts]
+
+
+def teacher_limit(folder: Path) -> int | None:
+    encoder = load_model(folder).encoder
+    return None if encoder is None else encoder.max_pieces
 
 
 def never() -> bool:
@@ -142,7 +150,12 @@ def test_weight_is_for_annotated_sentences_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(half[0].entity.float(), mean, rtol=0, atol=1e-3)
 
 
-def test_reading_changes_no_random_numbers(tmp_path: Path) -> None:
+def test_reading_changes_no_random_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_and_draw(*arguments: Any, **named: Any) -> Ensemble:
+        torch.rand(1), random.random()
+        return load_ensemble(*arguments, **named)
+
+    monkeypatch.setattr(distillation, "load_ensemble", load_and_draw)
     student = make_small_model(name_teachers(save(make_small_model(seed=5), tmp_path / "teacher")))
     before, python = torch.random.get_rng_state(), random.getstate()
     read_all(student, make_examples("anna lives in oslo"))
@@ -159,23 +172,45 @@ def test_sentence_that_is_too_long_for_a_teacher_is_learned_from_gold(tiny_bert:
     encoder = ("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
     teacher = save(make_small_model(*encoder, spread=0.2), tmp_path / "teacher")
     student, said = make_small_model(name_teachers(teacher)), list[str]()
-    examples = make_examples("anna lives in oslo", " ".join(["abcdefgh"] * 9))
-    targets = read_targets(student, examples, 2, never, said.append)
+    most = "abcdefgh " * 7 + "abcdef"  # 62 pieces
+    assert teacher_limit(teacher) == 62
+    examples = make_examples("anna lives in oslo", most + " a", most)
+    targets = read_targets(student, examples, 3, never, said.append)
     assert targets is not None
     labels = label_example(examples[1], student, make_tag_sets(student))
     assert torch.equal(targets[1].entity.argmax(-1), labels.entity_tags)
     assert targets[1].entity.max(-1).values.eq(1).all()
     assert not targets[0].entity.max(-1).values.eq(1).all()
+    assert not targets[2].entity.max(-1).values.eq(1).all()
     assert "1 sentences are too long for the encoder of a teacher and are learned from gold alone" in said
     with pytest.raises(RelatumError, match=r"too long for the encoder of a teacher: 'abcdefgh abcdefgh .*remove it"):
         read_targets(student, examples, 1, never, said.append)
 
 
+@pytest.mark.parametrize(("of_teacher", "of_student", "hears"), [(9, 0, True), (9, 9, False), (0, 9, False)])
+def test_teacher_that_gets_less_context_than_it_is_used_to_is_a_remark(
+    tiny_bert: Path, tmp_path: Path, of_teacher: int, of_student: int, hears: bool
+) -> None:
+    encoder = ("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
+    teacher = save(make_small_model(*encoder, f"encoder.context={of_teacher}", spread=0.2), tmp_path / "teacher")
+    student = make_small_model(*encoder, f"encoder.context={of_student}", name_teachers(teacher), spread=0.2)
+    said: list[str] = []
+    read_targets(student, make_examples("anna lives in oslo"), 1, never, said.append)
+    remark = "was trained to read up to 9 words around a sentence, and gets 0 here; with encoder.context=9 it teaches"
+    assert any(remark in line for line in said) == hears
+
+
 def test_targets_that_do_not_fit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     student = make_small_model(name_teachers(save(make_small_model(), tmp_path / "teacher")))
-    monkeypatch.setattr("relatum.training.distillation.free_memory", lambda: 100)
+    examples = make_examples("anna lives in oslo")
+    (targets,) = read_all(student, examples)
+    assert targets.relation is not None
+    size = targets.entity.nbytes + targets.relation.nbytes
+    monkeypatch.setattr(distillation, "free_memory", lambda: 2 * size)
+    read_all(student, examples)
+    monkeypatch.setattr(distillation, "free_memory", lambda: 2 * size - 1)
     with pytest.raises(RelatumError, match=r"4 tags for each pair.*lower training\.unlabelled_sentences"):
-        read_all(student, make_examples("anna lives in oslo"))
+        read_all(student, examples)
 
 
 @pytest.mark.parametrize("make", [make_small_model, make_small_span_model])
