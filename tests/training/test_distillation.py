@@ -389,6 +389,10 @@ def test_run_that_leaves_the_tagging_open_takes_that_of_its_teachers(
             r"tagging\.kind of .*: words; tagging\.kind of this run: spans.* --set tagging\.kind=words",
         ),
         (["tagging.directed=false"], r"tagging\.directed of .*: true; .* --set tagging\.directed=true"),
+        (
+            ["text.unit=passage"],
+            r"text\.unit of .*: sentence; text\.unit of this run: passage.* --set text\.unit=sentence",
+        ),
         (["table.kind=none"], r"table of relations of .*: there is one; table of relations of this run: none"),
     ],
 )
@@ -398,6 +402,12 @@ def test_teacher_with_other_tags_is_refused(
     with pytest.raises(ConfigError, match=message):
         train(small_corpus, out=tmp_path / "run", overrides=[*TINY, name_teachers(*teachers), *overrides], device="cpu")
     assert not (tmp_path / "run").exists()
+
+
+def test_teacher_may_have_chosen_between_annotations_in_another_way(tmp_path: Path) -> None:
+    teacher = save(make_small_model("tagging.conflicts=first"), tmp_path / "teacher")
+    student = make_small_model(name_teachers(teacher), "tagging.conflicts=last")
+    assert read_all(student, make_examples("anna lives in oslo"))
 
 
 def test_teacher_with_other_labels_is_refused(small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path) -> None:
@@ -437,6 +447,13 @@ def test_teachers_and_text_are_paths_in_python(
     config = TrainArguments(small_corpus, tmp_path / "run", None, (*TINY, *given)).load_config()
     assert config.training.teachers == tuple(map(str, teachers))
     assert config.training.unlabelled == str(text)
+
+
+def test_teacher_without_the_symmetric_relations_of_a_run_is_refused(tmp_path: Path) -> None:
+    one_way = Schema(SCHEMA.entity_types, (RelationType("Live_In"), RelationType("Kin")))
+    student = make_small_model(name_teachers(save(make_small_model(schema=one_way), tmp_path / "teacher")))
+    with pytest.raises(ConfigError, match=r"symmetric relation types of .*: none; .* of this run: Kin"):
+        read_all(student, make_examples("anna lives in oslo"))
 
 
 def test_teacher_that_does_not_exist_is_an_error(small_corpus: Path, tmp_path: Path) -> None:
