@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.runtime.torch import TorchRuntime
 from relatum.schema import RelationType, Schema
-from relatum.training import distillation
+from relatum.training import distillation, unlabelled
 from relatum.training.arguments import TrainArguments, list_overrides
 from relatum.training.batches import Batches
 from relatum.training.corpus import TrainingData, load_training_data
@@ -318,6 +319,9 @@ def test_teacher_with_other_tags_is_refused_when_a_run_goes_on(tmp_path: Path) -
         read_all(student, make_examples("anna lives in oslo"))
 
 
+TAUGHT = ('training.teachers=["news"]', "training.unlabelled=text.txt")
+
+
 def load(corpus: Path, text: Path, *overrides: str) -> TrainingData:
     given = [*TINY, 'training.teachers=["news"]', f"training.unlabelled={text}", *overrides]
     return load_training_data(corpus, load_config(None, given))
@@ -329,12 +333,23 @@ def test_unlabelled_text_is_new_and_neither_too_short_nor_too_long(small_corpus:
     assert all(len(copy.split()) >= 4 for copy in copies)
     long = " ".join(["many"] * 61)
     extreme = f"A word of {'x' * 65} is none ."
-    lines = [*copies, copies[2].upper(), "Too short .", long, extreme, TEXT[0], TEXT[0], "Oslo is a city. " + TEXT[1]]
+    most = f"A word of {'x' * 64} is one ."
+    lines = [
+        *copies,
+        copies[2].upper(),
+        "Too short .",
+        long,
+        extreme,
+        most,
+        TEXT[0],
+        TEXT[0],
+        "Oslo is a city. " + TEXT[1],
+    ]
     text.write_text("\n".join(lines), encoding="utf-8")
     data = load(small_corpus, text)
     found = {" ".join(example.sentence.words) for example in data.unlabelled}
-    assert found == {TEXT[0], TEXT[1], "Oslo is a city ."}
-    assert len(data.unlabelled) == 3
+    assert found == {TEXT[0], TEXT[1], "Oslo is a city .", most}
+    assert len(data.unlabelled) == 4
     assert all(example.gold == Annotation() for example in data.unlabelled)
     assert data.schema == plain.schema
     assert data.parts == plain.parts
@@ -354,6 +369,29 @@ def test_unlabelled_sentences_are_drawn_from_the_whole_file_by_the_seed(small_co
     assert max(first) > 700
     assert draw(0) == first
     assert draw(1) != first
+
+
+def test_unlabelled_sentences_are_of_many_documents(text: Path) -> None:
+    lines = (" ".join(f"Line {n} has a part {part}." for part in range(10)) for n in range(30))
+    text.write_text("\n".join(lines), encoding="utf-8")
+    drawn = draw_unlabelled(str(text), [], load_config(None, [*TAUGHT, "training.unlabelled_sentences=20"]))
+    documents = {int(example.sentence.words[1]) for example in drawn}
+    assert len(drawn) == 20
+    assert len(documents) > 4
+    assert max(documents) > 15
+
+
+def test_all_items_are_drawn_as_often() -> None:
+    counts = Counter(item for seed in range(1000) for item in unlabelled._draw(range(5), 2, random.Random(seed)))
+    assert all(350 < counts[item] < 450 for item in range(5))
+
+
+def test_passages_without_labels_are_as_long_as_the_model_reads(text: Path) -> None:
+    short, long = (" ".join(f"Part {part} is here." for part in range(n)) for n in (16, 17))
+    text.write_text(f"{short}\n{long}\n", encoding="utf-8")
+    given = [*TAUGHT, "text.unit=passage", "extraction.max_words=80"]
+    (drawn,) = draw_unlabelled(str(text), [], load_config(None, given))
+    assert len(drawn.sentence.words) == 80
 
 
 def test_unlabelled_text_without_a_usable_sentence_is_an_error(small_corpus: Path, text: Path) -> None:

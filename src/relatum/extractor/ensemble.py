@@ -134,10 +134,10 @@ def check_alike(members: Sequence[tuple[str, Config, Schema]]) -> None:
 
     A model is given by its name, its settings and its labels.
     """
-    name, *first = members[0]
-    expected = _aspects(*first)
-    for other_name, *other in members[1:]:
-        found = _aspects(*other)
+    name, config, schema = members[0]
+    expected = _aspects(config, schema)
+    for other_name, other_config, other_schema in members[1:]:
+        found = _aspects(other_config, other_schema)
         for what in expected:
             if found[what] != expected[what]:
                 raise RelatumError(

@@ -15,7 +15,7 @@ import torch
 
 from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderInput, EncoderOutput
-from relatum.encoders.bert import BertLayer
+from relatum.encoders.bert import Bert, BertLayer
 from relatum.encoders.cache import CachedEncoder, MemoryStore
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.stacked import StackedEncoder
@@ -186,6 +186,7 @@ def test_weights_and_values_that_are_all_equal_are_exact_in_8_bits() -> None:
 @needs_compiled_code
 def test_outputs_without_weights_are_their_biases_in_8_bits(make_model: MakeModel) -> None:
     encoder = load(make_model("bert", num_hidden_layers=1), n_layers=1)
+    assert isinstance(encoder.backbone, Bert)
     layer = encoder.backbone.layers[0]
     assert isinstance(layer, BertLayer)
     for part in (layer.attention.projection, layer.inner, layer.outer):
