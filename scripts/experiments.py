@@ -173,8 +173,9 @@ def make(jobs: Sequence[Job], out: Path, at_once: int, device: str) -> int:
     finally:
         for process in active.values():
             process.send_signal(signal.SIGTERM)  # saves the state of the run
-        for process in active.values():
-            process.wait()
+        for job, process in active.items():
+            if process.wait():
+                _remove_target(job)
         sharing.stop()
     for job in waiting:
         missing = min(path for path in job.needs if not path.exists())
@@ -210,11 +211,23 @@ def _end(job: Job, status: int, out: Path) -> bool:
     result = out / "runs" / job.name / "result.json"
     if not status and job.target is None and result.exists():
         shutil.copyfile(result, out / "results" / f"{job.name}.json")
+    if status:
+        _remove_target(job)
     if status or not _is_complete(job, out):
         print(f"failed: {job.name} (status {status}); see {out / 'results' / job.name}.log", flush=True)
         return False
     print(f"done: {job.name}", flush=True)
     return True
+
+
+def _remove_target(job: Job) -> None:
+    """Remove what a preparation that failed or was stopped has made so far, or it would count as complete."""
+    if job.target is None:
+        return
+    if job.target.is_dir():
+        shutil.rmtree(job.target)
+    else:
+        job.target.unlink(missing_ok=True)
 
 
 def show(out: Path) -> None:

@@ -85,6 +85,7 @@ class Patterns:
                     raise ValueError("expected [names] or [sentences]")
             except ValueError as error:
                 raise ValueError(f"{path}:{number}: {error}") from None
+        _check_kinds(path, kinds)  # last: a name may be made of others further below
         return cls(kinds, tuple(sentences))
 
     def part(self, name: str) -> tuple[Pattern, ...]:
@@ -117,8 +118,9 @@ class Patterns:
         text += pattern.text[end:]
         if text[0].islower():
             text = text[0].upper() + text[1:]
-        if generator.random() < CAPITALS:
-            text = text.upper()
+        capitals = text.upper()
+        if generator.random() < CAPITALS and len(capitals) == len(text):  # ß would become SS, and move all that follows
+            text = capitals
         return _make_record(text, entities, pattern.relations)
 
     def _draw(self, kind: Kind, generator: random.Random, taken: set[str]) -> str:
@@ -146,13 +148,32 @@ def _read_kind(line: str) -> tuple[str, Kind]:
     return words[0], Kind(words[1] if len(words) == 2 else None, choices)
 
 
+def _check_kinds(path: Path, kinds: Mapping[str, Kind]) -> None:
+    """Refuse names that are made of unknown names."""
+    for name, kind in kinds.items():
+        try:
+            _find_slots(" ".join(kind.choices), kinds)
+        except ValueError as error:
+            raise ValueError(f"{path}: {name}: {error}") from None
+
+
+def _find_slots(text: str, kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """Return the kinds of the slots that have names; refuse an unknown kind, and two slots of one name."""
+    slots: dict[str, str] = {}
+    for slot in _SLOT.finditer(text):
+        if slot[1] not in kinds:
+            raise ValueError(f"{slot[1]} is not among the names")
+        if slot[2] in slots:
+            raise ValueError(f"two slots are called {slot[2]}")
+        if slot[2] is not None:
+            slots[slot[2]] = slot[1]
+    return slots
+
+
 def _read_pattern(line: str, kinds: Mapping[str, Kind]) -> Pattern:
     text, _, listed = line.partition("|")
     text = text.strip()
-    slots = {slot[2]: slot[1] for slot in _SLOT.finditer(text)}
-    for name in slots.values():
-        if name not in kinds:
-            raise ValueError(f"{name} is not among the names")
+    slots = _find_slots(text, kinds)
     relations = []
     for one in filter(None, map(str.strip, listed.split(";"))):
         relation = _RELATION.fullmatch(one)

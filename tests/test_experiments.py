@@ -135,3 +135,23 @@ def test_experiments_wait_for_the_models_and_files_that_they_name(
     said = capsys.readouterr().out
     assert said.index("done: early") < said.index("done: late")
     assert f"not started: never-seed-0, which needs {tmp_path}/out/runs/other/model" in said
+
+
+@pytest.mark.parametrize("made", ["target.mkdir(); (target / 'train.json').touch()", "target.touch()"])
+def test_what_a_failed_preparation_leaves_is_not_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    monkeypatch.setenv("RELATUM_DATA", str(tmp_path))
+    path = tmp_path / "some.toml"
+    script = f"import pathlib, sys; target = pathlib.Path(sys.argv[1]); {made}; sys.exit(1)"
+    path.write_text(
+        f'[[prepare]]\ntarget = "{{out}}/half"\npython = ["-c", "{script}", "{{out}}/half"]\n'
+        '[[run]]\nname = "never"\ndata = "{out}/half"\nconfig = "c"\n',
+        encoding="utf-8",
+    )
+    call = ["make", str(path), str(tmp_path / "out"), "--device", "cpu"]
+    for _ in range(2):
+        assert main(call) == 1
+        said = capsys.readouterr().out
+        assert "failed: half (status 1)" in said
+        assert f"not started: never-seed-0, which needs {tmp_path}/out/half" in said

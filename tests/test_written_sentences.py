@@ -60,6 +60,8 @@ def test_the_same_seed_makes_the_same_sentences(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("{city:a} sleeps.", "city is not among the names"),
+        ("{city} and {person} sleep.", "city is not among the names"),
+        ("{person:a} met {person:a}.", "two slots are called a"),
         ("{person:a} left. | a Work_For b", "b is no entity of the sentence"),
         ("{person:a} left on {day:b}. | a Leaves b", "b is no entity of the sentence"),
         ("{person:a} left. | a Work_For", "expected SLOT LABEL SLOT"),
@@ -68,6 +70,25 @@ def test_the_same_seed_makes_the_same_sentences(tmp_path: Path) -> None:
 def test_wrong_patterns_are_refused_with_their_line(line: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"patterns\.txt:{len(NAMES.splitlines()) + 1}: .*{said}"):
         Patterns.read(write(tmp_path, line + "\n"))
+
+
+def test_names_that_are_made_of_unknown_names_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "patterns.txt"
+    path.write_text("[names]\nperson Peop = {frist} Berg\n[sentences]\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"patterns\.txt: person: frist is not among the names"):
+        Patterns.read(path)
+
+
+def test_letters_that_become_two_in_capitals_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.written_sentences.CAPITALS", 1)
+    patterns = Patterns.read(
+        write(tmp_path, "In Weißer Straße {person:a} met {firm:b}. | a Meets b\n{firm:a} closed.\n")
+    )
+    for record in patterns.make(patterns.sentences, 20, seed=1):
+        for start, end, label in record["entities"]:
+            name = " ".join(record["tokens"][start:end])
+            assert name.isupper() == (len(record["tokens"]) < 6)
+            assert (label == "Peop") == (name.split()[0].title() in ("Anna", "John"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -158,6 +158,7 @@ def test_doctor_reports_a_torch_that_cannot_be_imported(monkeypatch: pytest.Monk
     no_module(monkeypatch, "torch")
     devices = section("devices")
     assert "cores" in devices["cpu"].detail
+    assert "8-bit integers: --precision int8 is" in devices["cpu"].detail, "which needs no torch"
     assert devices["torch"].state == "broken"
     assert "no library for torch" in devices["torch"].detail
     assert section("md-gru backends")["md-gru"].state == "broken"
@@ -292,6 +293,21 @@ def test_doctor_says_what_bf16_is_worth_on_the_cpu(
     if amx is not None:  # a torch that cannot say has none of these
         queries = SimpleNamespace(_is_amx_tile_supported=lambda: amx, _is_avx512_bf16_supported=lambda: avx)
         monkeypatch.setattr(sys.modules["torch"], "cpu", queries, raising=False)
+    assert said in section("devices")["cpu"].detail
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"avx2", "avx512f"}, "it has no instructions for 8-bit integers: --precision int8 is hardly faster than fp32"),
+        ({"avx2", "avx_vnni"}, "it has avx_vnni; "),
+        ({"avx2", "avx_vnni"}, "it has instructions for 8-bit integers: --precision int8 is faster than fp32"),
+        ({"avx512_vnni"}, "--precision int8 is faster than fp32"),
+        ({"asimddp"}, "--precision int8 is faster than fp32"),
+    ],
+)
+def test_doctor_says_what_int8_is_worth_on_the_cpu(monkeypatch: pytest.MonkeyPatch, flags: set[str], said: str) -> None:
+    monkeypatch.setattr("relatum.kernels.compile.cpu_flags", lambda: flags)
     assert said in section("devices")["cpu"].detail
 
 

@@ -233,3 +233,16 @@ def test_calibration_keeps_the_name_of_the_function(model: Path, examples_folder
     assert done.exit_code == 0
     record: dict[str, Any] = json.loads((model / "config.json").read_text())
     assert record["config"]["text"]["words"] == "planted:split"
+
+
+def test_run_learns_from_models_whose_function_is_named_again(data: Path, planted: Path, tmp_path: Path) -> None:
+    model = tmp_path / "first" / "model"
+    assert run("train", data, "--out", model.parent, *settings(OWN), "--device", "cpu").exit_code == 0
+    for option in ("--teacher", "--start"):
+        done = run("train", data, "--out", tmp_path / option, *settings(OWN), option, model, "--device", "cpu")
+        assert done.exit_code == 0, done.output
+        _forget(planted)
+        with pytest.raises(OwnFunctionError, match=r"config\.json: text\.words: found the function 'planted:split'"):
+            run("train", data, "--out", tmp_path / "other", *settings(), option, model, "--device", "cpu")
+        assert not planted.exists()
+        (tmp_path / "modules" / "planted.py").write_text(MODULE)

@@ -8,7 +8,7 @@ from relatum.data.plain_text import read_lines
 
 
 def test_read_lines_opens_folders_and_compressed_files(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "a.txt").write_text("\ufeffone\ntwo\n", encoding="utf-8")
     (tmp_path / "notes.md").write_text("not read\n")
     with gzip.open(tmp_path / "b.gz", "wt") as file:
         file.write("three\n")

@@ -46,6 +46,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "electra": {**_USUAL, "embedding_size": 8},
     "albert": {**_USUAL, "embedding_size": 8, "num_hidden_groups": 1},
     "longformer": {**_USUAL, "pad_token_id": 1, "attention_window": [4, 4, 4]},
+    "modernbert": {
+        **_USUAL,
+        "local_attention": 4,
+        "bos_token_id": 2,
+        "cls_token_id": 2,
+        "eos_token_id": 3,
+        "sep_token_id": 3,
+    },
     "distilbert": {"dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 20, "max_position_embeddings": 24},
 }
 

@@ -29,7 +29,7 @@ from relatum.types import Context
 from .conftest import VOCABULARY, wordpiece
 
 MakeModel = Callable[[str], Path]
-KINDS = ["bert", "roberta", "mpnet", "electra", "albert", "distilbert"]
+KINDS = ["bert", "roberta", "mpnet", "electra", "albert", "distilbert", "modernbert"]
 SENTENCES = [["ab", "a", "abca", "q", "bc"], ["a"], ["cab", "\u00ad", "b"]]
 
 

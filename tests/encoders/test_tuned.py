@@ -414,3 +414,22 @@ def test_tuned_encoder_learns_and_reads_with_context(make_model: MakeModel, tuni
     assert not torch.allclose(learned.vectors, read(encoder, EncoderInput(SENTENCES)).vectors, atol=1e-2)
     loss_of(learned).backward()
     assert any(one.grad is not None and one.grad.any() for some in encoder.learned_weights() for one in some)
+
+
+@pytest.mark.parametrize(("kind", "can"), [*((kind, True) for kind in KINDS), ("modernbert", False)])
+def test_encoder_whose_pieces_attend_to_all_others_can_be_recorded(make_model: MakeModel, kind: str, can: bool) -> None:
+    assert prepare(make_model(kind), "encoder.tuning=full").can_be_recorded == can
+
+
+def test_pieces_are_padded_to_few_lengths_that_the_encoder_reads(make_model: MakeModel) -> None:
+    encoder = prepare(make_model("bert"), "encoder.tuning=full")
+    batches = [SENTENCES[:2], [*SENTENCES, ["a"] * 14], [*SENTENCES, ["a"] * 15]]
+    sizes = [encoder.cut_batch(EncoderInput(words), fixed_sizes=True).pieces.shape[1] for words in batches]
+    assert encoder.n_positions == 24
+    assert sizes == [16, 16, 24]
+    encoder.module.eval()
+    for words in batches:
+        n_words = max(map(len, words))
+        exact, padded = (encoder.cut_batch(EncoderInput(words), fixed_sizes=fixed) for fixed in (False, True))
+        assert exact.pieces.shape[1] <= padded.pieces.shape[1]
+        assert_close(encoder._read_words(padded, n_words), encoder._read_words(exact, n_words), 1e-5)

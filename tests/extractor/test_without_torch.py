@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from relatum.encoders.base import EncoderInput
 from relatum.encoders.words import WordVectors
 from relatum.errors import ConfigError, MissingExtraError, RelatumError
+from relatum.extractor.ensemble import Ensemble
 from relatum.extractor.extractor import Extractor
 from relatum.extractor.result import Extraction
 from relatum.kernels.network.cpu import is_available
@@ -95,8 +96,8 @@ def load(folder: Path, **settings: str) -> Extractor:
     return Extractor.from_pretrained(folder, "cpu", runtime="native", **settings)  # type: ignore[arg-type]
 
 
-def save(folder: Path, *overrides: str) -> Path:
-    model = make_small_model("encoder.kind=huggingface", *overrides, spread=0.3)
+def save(folder: Path, *overrides: str, seed: int = 160) -> Path:
+    model = make_small_model("encoder.kind=huggingface", *overrides, spread=0.3, seed=seed)
     Extractor(model).save(folder / "model")
     return folder / "model"
 
@@ -335,6 +336,20 @@ def test_int8_rounds_the_encoder_with_torch_and_without() -> None:
     assert not isinstance(with_torch.runtime, NativeReader)
     with pytest.raises(ConfigError, match="precision 'int8': the runtime 'torch' has no 8-bit products"):
         Extractor.from_pretrained("news", "cpu", "int8", runtime="torch")
+
+
+@needs_compiled_code
+def test_ensemble_reads_in_int8(tmp_path: Path) -> None:
+    folders = [save(tmp_path / str(seed), seed=seed) for seed in (1, 2)]
+    full, rounded = (Extractor.from_pretrained(folders, "cpu", precision) for precision in ("fp32", "int8"))
+    assert isinstance(rounded, Ensemble)
+    assert rounded.members[0].encoder is rounded.members[1].encoder
+    assert exact([rounded(TEXT)]) != exact([full(TEXT)])
+    alone = [Extractor.from_pretrained(folder, "cpu", "int8") for folder in folders]
+    members = Ensemble([extractor.model for extractor in alone])
+    assert exact([rounded(TEXT)]) == exact([members(TEXT)])
+    with pytest.raises(ConfigError, match="precision 'int8': the runtime 'torch' has no 8-bit products"):
+        Extractor.from_pretrained(folders, "cpu", "int8", runtime="torch")
 
 
 @needs_compiled_code

@@ -248,6 +248,17 @@ def test_products_in_8_bits_are_nearly_those_of_float32(width: int, inner_width:
         assert 1e-3 < error < 0.03
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["projection", "output", "inner", "outer"])
+def test_weights_that_are_no_numbers_are_not_rounded_away(name: str, odd: float) -> None:
+    weights = make_weights(66, 130, 2)
+    dense = getattr(weights.layers[0], name)
+    dense.weight[-1, 5] = odd
+    pieces, words = draw_batch(SENTENCES)
+    vectors, _ = read(PackedEncoder(weights, "int8"), pieces, words, MEAN)
+    assert not vectors[0, : len(words[0]) - 1].isfinite().any()
+
+
 def test_weights_in_8_bits_take_a_quarter_of_the_memory() -> None:
     weights = make_weights(384, 1536, 12, n_layers=1)
     encoders = PackedEncoder(weights), PackedEncoder(weights, "int8")

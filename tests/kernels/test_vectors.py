@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relatum.kernels.compile import VARIANTS, Source, compile_source, cpu_flags, find_compiler
+from relatum.kernels.compile import VARIANTS, Source, Variant, compile_source, cpu_flags, find_compiler
 from relatum.kernels.sources import ALL
 
 CROSS = "aarch64-linux-gnu-g++"
@@ -19,9 +19,16 @@ FOLDERS = tuple(f"-I{source.folder}" for source in ALL)
 MAIN = Path(__file__).parent / "native" / "vectors.cpp"
 
 
-@pytest.mark.parametrize("name", [*VARIANTS, "plain"])
+UNSHIPPED = {
+    "x86-64-v3-vnni": Variant("x86_64", VARIANTS["x86-64-v3"].needs | {"avx_vnni"}, ("-march=x86-64-v3", "-mavxvnni")),
+    "plain": Variant(platform.machine(), frozenset(), ()),
+}
+"""Code that only a compiler on the machine itself makes."""
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, *UNSHIPPED])
 def test_vectors_compute_what_plain_loops_do(name: str, tmp_path: Path) -> None:
-    machine, needs, flags = VARIANTS.get(name, (platform.machine(), frozenset(), ()))
+    machine, needs, flags = (VARIANTS | UNSHIPPED)[name]
     program = tmp_path / "vectors"
     if machine == platform.machine():
         compiler = find_compiler()

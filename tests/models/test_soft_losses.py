@@ -102,10 +102,11 @@ def test_loss_of_a_single_tag_is_lowest_at_half_of_its_log_odds(log_odds: float)
     assert scores[losses.argmin()].item() == pytest.approx(log_odds / 2, abs=2e-3)
 
 
-def test_sure_teacher_keeps_its_digits(make_model: MakeModel, examples: list[Example]) -> None:
+@pytest.mark.parametrize("sure", [-12.0, -7.0, 7.0, 12.0])
+def test_sure_teacher_keeps_its_digits(make_model: MakeModel, examples: list[Example], sure: float) -> None:
     """A probability of 0.999 would be one of two numbers in half precision; log-odds are exact to a thousandth."""
     model, example = make_model("tagging.kind=spans"), examples[0]
-    n, sure = len(example.sentence), 7.0
+    n = len(example.sentence)
     words = torch.zeros(1, n, len(model.tagging.words.names))
     cells = torch.full((1, n, n, len(model.tagging.cells.names)), sure)
     targets = mix(model, example, Outputs(words, cells), 1.0)

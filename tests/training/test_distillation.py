@@ -7,8 +7,11 @@ import os
 import random
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,18 +20,23 @@ from torch import Tensor
 from relatum.config import load_config
 from relatum.encoders.base import EncoderInput
 from relatum.errors import ConfigError, RelatumError
+from relatum.extractor.ensemble import Ensemble, load_ensemble
 from relatum.models.checkpoint import load_model, save_model
 from relatum.models.labels import Targets, label_example, make_tag_sets
 from relatum.models.losses import joint_loss
 from relatum.models.model import Model
 from relatum.runtime.torch import TorchRuntime
 from relatum.schema import RelationType, Schema
+from relatum.training import distillation, unlabelled
+from relatum.training.arguments import TrainArguments, list_overrides
 from relatum.training.batches import Batches
 from relatum.training.corpus import TrainingData, load_training_data
 from relatum.training.distillation import read_targets
 from relatum.training.loop import TrainingStopped
 from relatum.training.micro_batches import part_loss
+from relatum.training.runs.plan import RunsRequest, start_runs, with_seed
 from relatum.training.train import resume, train
+from relatum.training.unlabelled import draw_unlabelled
 from relatum.types import Annotation, Example, Sentence
 
 from ..small_models import SCHEMA, make_small_model, make_small_span_model
@@ -68,6 +76,11 @@ def save(model: Model, folder: Path) -> Path:
 
 def make_examples(*texts: str) -> list[Example]:
     return [Example(Sentence(tuple(text.split())), Annotation()) for text in texts]
+
+
+def teacher_limit(folder: Path) -> int | None:
+    encoder = load_model(folder).encoder
+    return None if encoder is None else encoder.max_pieces
 
 
 def never() -> bool:
@@ -138,7 +151,12 @@ def test_weight_is_for_annotated_sentences_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(half[0].entity.float(), mean, rtol=0, atol=1e-3)
 
 
-def test_reading_changes_no_random_numbers(tmp_path: Path) -> None:
+def test_reading_changes_no_random_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_and_draw(*arguments: Any, **named: Any) -> Ensemble:
+        torch.rand(1), random.random()
+        return load_ensemble(*arguments, **named)
+
+    monkeypatch.setattr(distillation, "load_ensemble", load_and_draw)
     student = make_small_model(name_teachers(save(make_small_model(seed=5), tmp_path / "teacher")))
     before, python = torch.random.get_rng_state(), random.getstate()
     read_all(student, make_examples("anna lives in oslo"))
@@ -155,23 +173,45 @@ def test_sentence_that_is_too_long_for_a_teacher_is_learned_from_gold(tiny_bert:
     encoder = ("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
     teacher = save(make_small_model(*encoder, spread=0.2), tmp_path / "teacher")
     student, said = make_small_model(name_teachers(teacher)), list[str]()
-    examples = make_examples("anna lives in oslo", " ".join(["abcdefgh"] * 9))
-    targets = read_targets(student, examples, 2, never, said.append)
+    most = "abcdefgh " * 7 + "abcdef"  # 62 pieces
+    assert teacher_limit(teacher) == 62
+    examples = make_examples("anna lives in oslo", most + " a", most)
+    targets = read_targets(student, examples, 3, never, said.append)
     assert targets is not None
     labels = label_example(examples[1], student, make_tag_sets(student))
     assert torch.equal(targets[1].entity.argmax(-1), labels.entity_tags)
     assert targets[1].entity.max(-1).values.eq(1).all()
     assert not targets[0].entity.max(-1).values.eq(1).all()
+    assert not targets[2].entity.max(-1).values.eq(1).all()
     assert "1 sentences are too long for the encoder of a teacher and are learned from gold alone" in said
     with pytest.raises(RelatumError, match=r"too long for the encoder of a teacher: 'abcdefgh abcdefgh .*remove it"):
         read_targets(student, examples, 1, never, said.append)
 
 
+@pytest.mark.parametrize(("of_teacher", "of_student", "hears"), [(9, 0, True), (9, 9, False), (0, 9, False)])
+def test_teacher_that_gets_less_context_than_it_is_used_to_is_a_remark(
+    tiny_bert: Path, tmp_path: Path, of_teacher: int, of_student: int, hears: bool
+) -> None:
+    encoder = ("encoder.kind=huggingface", f"encoder.name={tiny_bert}", "encoder.n_layers=2")
+    teacher = save(make_small_model(*encoder, f"encoder.context={of_teacher}", spread=0.2), tmp_path / "teacher")
+    student = make_small_model(*encoder, f"encoder.context={of_student}", name_teachers(teacher), spread=0.2)
+    said: list[str] = []
+    read_targets(student, make_examples("anna lives in oslo"), 1, never, said.append)
+    remark = "was trained to read up to 9 words around a sentence, and gets 0 here; with encoder.context=9 it teaches"
+    assert any(remark in line for line in said) == hears
+
+
 def test_targets_that_do_not_fit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     student = make_small_model(name_teachers(save(make_small_model(), tmp_path / "teacher")))
-    monkeypatch.setattr("relatum.training.distillation.free_memory", lambda: 100)
+    examples = make_examples("anna lives in oslo")
+    (targets,) = read_all(student, examples)
+    assert targets.relation is not None
+    size = targets.entity.nbytes + targets.relation.nbytes
+    monkeypatch.setattr(distillation, "free_memory", lambda: 2 * size)
+    read_all(student, examples)
+    monkeypatch.setattr(distillation, "free_memory", lambda: 2 * size - 1)
     with pytest.raises(RelatumError, match=r"4 tags for each pair.*lower training\.unlabelled_sentences"):
-        read_all(student, make_examples("anna lives in oslo"))
+        read_all(student, examples)
 
 
 @pytest.mark.parametrize("make", [make_small_model, make_small_span_model])
@@ -235,10 +275,7 @@ def test_resumed_run_goes_on_to_the_same_weights(
 ) -> None:
     given = [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"]
     train(small_corpus, out=tmp_path / "whole", overrides=given, device="cpu")
-    heard = Silent()
-    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
-    with pytest.raises(TrainingStopped):
-        train(small_corpus, out=tmp_path / "stopped", overrides=given, device="cpu", monitor=heard)
+    stop_after_4(small_corpus, tmp_path / "stopped", given)
     resume(tmp_path / "stopped")
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
@@ -247,13 +284,42 @@ def test_run_is_not_resumed_with_other_unlabelled_text(
     small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
 ) -> None:
     given = [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"]
-    heard = Silent()
-    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
-    with pytest.raises(TrainingStopped):
-        train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu", monitor=heard)
+    stop_after_4(small_corpus, tmp_path / "run", given)
     text.write_text("\n".join(TEXT[1:]) + "\n", encoding="utf-8")
     with pytest.raises(RelatumError, match="the data has changed"):
         resume(tmp_path / "run")
+
+
+def stop_after_4(corpus: Path, out: Path, given: Sequence[str]) -> None:
+    heard = Silent()
+    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
+    with pytest.raises(TrainingStopped):
+        train(corpus, out=out, overrides=given, device="cpu", monitor=heard)
+
+
+def test_run_is_not_resumed_with_another_teacher(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    teacher = tmp_path / "teacher"
+    shutil.copytree(teachers[0], teacher)
+    stop_after_4(small_corpus, tmp_path / "run", [*TINY, name_teachers(teacher)])
+    shutil.rmtree(teacher)
+    shutil.copytree(teachers[1], teacher)
+    with pytest.raises(RelatumError, match=r"teacher has changed since .*run was stopped: found teacher-\w+, expected"):
+        resume(tmp_path / "run")
+    shutil.rmtree(teacher)
+    save(make_small_model(), teacher)
+    with pytest.raises(RelatumError, match="teacher has changed since"):
+        resume(tmp_path / "run")
+
+
+def test_teacher_with_other_tags_is_refused_when_a_run_goes_on(tmp_path: Path) -> None:
+    student = make_small_model(name_teachers(save(make_small_span_model(), tmp_path / "teacher")))
+    with pytest.raises(ConfigError, match=r"tagging\.kind of .*: spans; tagging\.kind of this run: words"):
+        read_all(student, make_examples("anna lives in oslo"))
+
+
+TAUGHT = ('training.teachers=["news"]', "training.unlabelled=text.txt")
 
 
 def load(corpus: Path, text: Path, *overrides: str) -> TrainingData:
@@ -267,12 +333,23 @@ def test_unlabelled_text_is_new_and_neither_too_short_nor_too_long(small_corpus:
     assert all(len(copy.split()) >= 4 for copy in copies)
     long = " ".join(["many"] * 61)
     extreme = f"A word of {'x' * 65} is none ."
-    lines = [*copies, copies[2].upper(), "Too short .", long, extreme, TEXT[0], TEXT[0], "Oslo is a city. " + TEXT[1]]
+    most = f"A word of {'x' * 64} is one ."
+    lines = [
+        *copies,
+        copies[2].upper(),
+        "Too short .",
+        long,
+        extreme,
+        most,
+        TEXT[0],
+        TEXT[0],
+        "Oslo is a city. " + TEXT[1],
+    ]
     text.write_text("\n".join(lines), encoding="utf-8")
     data = load(small_corpus, text)
     found = {" ".join(example.sentence.words) for example in data.unlabelled}
-    assert found == {TEXT[0], TEXT[1], "Oslo is a city ."}
-    assert len(data.unlabelled) == 3
+    assert found == {TEXT[0], TEXT[1], "Oslo is a city .", most}
+    assert len(data.unlabelled) == 4
     assert all(example.gold == Annotation() for example in data.unlabelled)
     assert data.schema == plain.schema
     assert data.parts == plain.parts
@@ -294,12 +371,40 @@ def test_unlabelled_sentences_are_drawn_from_the_whole_file_by_the_seed(small_co
     assert draw(1) != first
 
 
+def test_unlabelled_sentences_are_of_many_documents(text: Path) -> None:
+    lines = (" ".join(f"Line {n} has a part {part}." for part in range(10)) for n in range(30))
+    text.write_text("\n".join(lines), encoding="utf-8")
+    drawn = draw_unlabelled(str(text), [], load_config(None, [*TAUGHT, "training.unlabelled_sentences=20"]))
+    documents = {int(example.sentence.words[1]) for example in drawn}
+    assert len(drawn) == 20
+    assert len(documents) > 4
+    assert max(documents) > 15
+
+
+def test_all_items_are_drawn_as_often() -> None:
+    counts = Counter(item for seed in range(1000) for item in unlabelled._draw(range(5), 2, random.Random(seed)))
+    assert all(350 < counts[item] < 450 for item in range(5))
+
+
+def test_passages_without_labels_are_as_long_as_the_model_reads(text: Path) -> None:
+    short, long = (" ".join(f"Part {part} is here." for part in range(n)) for n in (16, 17))
+    text.write_text(f"{short}\n{long}\n", encoding="utf-8")
+    given = [*TAUGHT, "text.unit=passage", "extraction.max_words=80"]
+    (drawn,) = draw_unlabelled(str(text), [], load_config(None, given))
+    assert len(drawn.sentence.words) == 80
+
+
 def test_unlabelled_text_without_a_usable_sentence_is_an_error(small_corpus: Path, text: Path) -> None:
     text.write_text("Nothing .\n", encoding="utf-8")
     with pytest.raises(RelatumError, match=r"training\.unlabelled: .*text\.txt has no new sentence of 4 to 60 words"):
         load(small_corpus, text)
+    text.write_bytes((small_corpus / "train.jsonl").read_bytes())
+    with pytest.raises(RelatumError, match=r"training\.unlabelled: .*text\.txt: found JSON; expected plain text"):
+        load(small_corpus, text)
     with pytest.raises(RelatumError, match=r"training\.unlabelled: no such file .*missing\.txt; name a text file"):
         load(small_corpus, text.with_name("missing.txt"))
+    with pytest.raises(RelatumError, match=r"training\.unlabelled: no such file"):
+        draw_unlabelled("", [], load_config(None, TINY))
 
 
 def test_run_that_leaves_the_tagging_open_takes_that_of_its_teachers(
@@ -322,6 +427,10 @@ def test_run_that_leaves_the_tagging_open_takes_that_of_its_teachers(
             r"tagging\.kind of .*: words; tagging\.kind of this run: spans.* --set tagging\.kind=words",
         ),
         (["tagging.directed=false"], r"tagging\.directed of .*: true; .* --set tagging\.directed=true"),
+        (
+            ["text.unit=passage"],
+            r"text\.unit of .*: sentence; text\.unit of this run: passage.* --set text\.unit=sentence",
+        ),
         (["table.kind=none"], r"table of relations of .*: there is one; table of relations of this run: none"),
     ],
 )
@@ -331,6 +440,12 @@ def test_teacher_with_other_tags_is_refused(
     with pytest.raises(ConfigError, match=message):
         train(small_corpus, out=tmp_path / "run", overrides=[*TINY, name_teachers(*teachers), *overrides], device="cpu")
     assert not (tmp_path / "run").exists()
+
+
+def test_teacher_may_have_chosen_between_annotations_in_another_way(tmp_path: Path) -> None:
+    teacher = save(make_small_model("tagging.conflicts=first"), tmp_path / "teacher")
+    student = make_small_model(name_teachers(teacher), "tagging.conflicts=last")
+    assert read_all(student, make_examples("anna lives in oslo"))
 
 
 def test_teacher_with_other_labels_is_refused(small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path) -> None:
@@ -345,7 +460,60 @@ def test_teacher_with_other_labels_is_refused(small_corpus: Path, teachers: tupl
         train(data, out=tmp_path / "run", overrides=[*TINY, name_teachers(teachers[0])], device="cpu")
 
 
+def test_teachers_that_make_no_ensemble_are_refused_before_there_is_a_run(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = load_model(teachers[1])
+    decoding = other.config.decoding.model_copy(update={"constraints": "schema"})
+    other = replace(other, config=other.config.model_copy(update={"decoding": decoding}))
+    link = tmp_path / "link"
+    link.symlink_to(teachers[0])
+    for second, message in (
+        (save(other, tmp_path / "other"), r"other cannot join .*: decoding\.constraints is 'schema' there"),
+        (link, "link: the model is named twice"),
+    ):
+        given = [*TINY, name_teachers(teachers[0], second)]
+        with pytest.raises(RelatumError, match=message):
+            train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu")
+        assert not (tmp_path / "run").exists()
+
+
+def test_teachers_and_text_are_paths_in_python(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    given = list_overrides({"training.teachers": list(teachers), "training.unlabelled": text})
+    config = TrainArguments(small_corpus, tmp_path / "run", None, (*TINY, *given)).load_config()
+    assert config.training.teachers == tuple(map(str, teachers))
+    assert config.training.unlabelled == str(text)
+
+
+def test_teacher_without_the_symmetric_relations_of_a_run_is_refused(tmp_path: Path) -> None:
+    one_way = Schema(SCHEMA.entity_types, (RelationType("Live_In"), RelationType("Kin")))
+    student = make_small_model(name_teachers(save(make_small_model(schema=one_way), tmp_path / "teacher")))
+    with pytest.raises(ConfigError, match=r"symmetric relation types of .*: none; .* of this run: Kin"):
+        read_all(student, make_examples("anna lives in oslo"))
+
+
 def test_teacher_that_does_not_exist_is_an_error(small_corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(RelatumError, match="no-model: no such model"):
         train(small_corpus, out=tmp_path / "run", overrides=[*TINY, 'training.teachers=["no-model"]'], device="cpu")
     assert not (tmp_path / "run").exists()
+
+
+def test_runs_of_several_seeds_draw_their_own_sentences(
+    small_corpus: Path, teachers: tuple[Path, Path], text: Path, tmp_path: Path
+) -> None:
+    config = load_config(None, [*TINY, name_teachers(*teachers), f"training.unlabelled={text}"])
+    plan = start_runs(tmp_path / "runs", small_corpus, config, RunsRequest(n_runs=2, device="cpu"))
+    for run in plan.runs:
+        data = load_training_data(small_corpus, with_seed(config, run.seed))
+        assert run.fingerprint == data.fingerprint()
+
+
+def test_runs_with_a_teacher_of_other_tags_are_refused(
+    small_corpus: Path, teachers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    config = load_config(None, [*TINY, name_teachers(*teachers), "tagging.directed=false"])
+    with pytest.raises(ConfigError, match=r"tagging\.directed of .*: true"):
+        start_runs(tmp_path / "runs", small_corpus, config, RunsRequest(n_runs=2, device="cpu"))
+    assert not (tmp_path / "runs").exists()

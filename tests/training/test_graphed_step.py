@@ -257,6 +257,8 @@ def test_updates_of_a_tuned_encoder_are_recorded(
     assert encoder is not None
     assert encoder.trained is not None
     assert encoder.trained.can_be_recorded
+    sizes = [recording.batches.make(indices)[0].pieces for indices in ORDER]
+    assert all(pieces is not None and pieces.pieces.shape[1] in (16, 32, 48, 64) for pieces in sizes)
     before = [weight.clone() for weight in recording.updates._optimiser.parameters]
     assert_same(plain, recording, plain.make(), recording.make())
     assert recorder.n_replayed > recorder.n_recorded > 0

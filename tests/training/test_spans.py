@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from relatum.training import batches as batches_module
 from relatum.training.batches import Batches
 from relatum.training.corpus import TrainingData
 from relatum.training.folder import RunRecord
-from relatum.training.loop import predict, train
+from relatum.training.loop import TrainingStopped, predict, score, train
 from relatum.training.setup import make_model
 from relatum.training.thresholds import THRESHOLDS
 from relatum.types import Annotation, Entity, Example, Relation, Sentence, Span
@@ -89,6 +91,30 @@ def test_nested_entities_and_several_relations_are_learned_by_heart(
         assert set(prediction.found.entities) == set(example.gold.entities)
         assert set(prediction.found.relations) == set(example.gold.relations)
         assert len(prediction.found.relations) == len(example.gold.relations)
+
+
+def test_best_model_of_a_stopped_run_has_the_thresholds_that_it_was_chosen_with(
+    tiny: Callable[..., Config], tmp_path: Path
+) -> None:
+    config = tiny(
+        "tagging.kind=spans", "training.learning_rate=8e-3", "training.steps=60", "training.evaluate_every=20"
+    )
+    data, record = start(config)
+    monitor = Silent()
+    whole = train(data, record, tmp_path / "whole", device=torch.device("cpu"), monitor=Silent())
+    monitor.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 40 else None
+    with pytest.raises(TrainingStopped, match="best model so far"):
+        train(data, record, tmp_path / "run", device=torch.device("cpu"), monitor=monitor)
+    best, kept = monitor.evaluations[-1]
+    assert kept
+    assert best.step == 40
+    model = load_model(tmp_path / "run" / "best" / "step-40")
+    decoding = model.config.decoding
+    assert {decoding.entity_threshold, decoding.relation_threshold} <= set(THRESHOLDS)
+    assert best.dev is not None
+    assert score(model, EXAMPLES).to_dict() == best.dev.to_dict()
+    resumed = train(data, record, tmp_path / "run", device=torch.device("cpu"), monitor=Silent(), resume=True)
+    assert load_model(resumed.model).config == load_model(whole.model).config
 
 
 def test_every_batch_has_the_tag_sets_of_all_examples(tiny: Callable[..., Config]) -> None:

@@ -154,7 +154,7 @@ def _devices() -> Iterator[Finding]:
         memory = f", {_gib(os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'))} of memory"
     torch = _torch()
     if isinstance(torch, Finding):
-        yield Finding("cpu", cores + memory)
+        yield Finding("cpu", f"{cores}{memory}; {_int8()}")
         yield from _load()
         yield torch
         return
@@ -191,8 +191,8 @@ def _int8() -> str:
     from relatum.kernels.compile import BYTE_PRODUCTS, cpu_flags
 
     if cpu_flags() & BYTE_PRODUCTS:
-        return "8-bit integers have instructions of their own: --precision int8 is faster than fp32"
-    return "8-bit integers have no instructions of their own: --precision int8 is no faster than fp32"
+        return "it has instructions for 8-bit integers: --precision int8 is faster than fp32"
+    return "it has no instructions for 8-bit integers: --precision int8 is hardly faster than fp32"
 
 
 def _torch() -> ModuleType | Finding:

@@ -80,7 +80,10 @@ def train(
     ] = None,
     unlabelled: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Plain text, a document a line, on which the teachers teach, too."),
+        typer.Option(
+            metavar="FILE",
+            help="Plain text, a document a line, on which the teachers teach, too: a file or a folder of .txt files.",
+        ),
     ] = None,
     runs: Annotated[
         int | None,

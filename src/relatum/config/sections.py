@@ -257,13 +257,13 @@ class DecodingConfig(Section):
     )
     entity_threshold: Probability | None = Field(
         default=None,
-        description="The score above which an entity is found, in span tagging. If unset, it is the one that is best "
-        "on dev, fitted at every evaluation.",
+        description="The score above which an entity is found, in span tagging. If unset, the one that is best on dev, "
+        "fitted at every evaluation; 0.5 without dev.",
     )
     relation_threshold: Probability | None = Field(
         default=None,
-        description="The score above which a relation is found, in span tagging. If unset, it is the one that is "
-        "best on dev, fitted at every evaluation.",
+        description="The score above which a relation is found, in span tagging. If unset, the one that is best on "
+        "dev, fitted at every evaluation; 0.5 without dev.",
     )
     constraints: Literal["none", "schema"] = Field(
         default="none",
@@ -288,7 +288,7 @@ class TrainingConfig(Section):
     teachers: Annotated[tuple[str, ...], AfterValidator(distinct)] = Field(
         default=(),
         description="Trained models, by folder or name, whose probabilities are learned beside gold (distillation). "
-        "Those of several are averaged.",
+        "The probabilities of several are averaged.",
     )
     teacher_weight: Share = Field(
         default=0.5,

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from itertools import groupby
+from pathlib import PurePath
 
 from relatum.config.conditions import Condition, find_idle
 from relatum.config.keys import Key, join, list_keys, sections
@@ -58,12 +59,12 @@ def _line(key: Key, origin: str | None, idle: Condition | None = None) -> str:
 
 
 def to_toml(value: object) -> str:
-    """Write a string, boolean, number or list as TOML."""
+    """Write a string, path, boolean, number or list as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
+    if isinstance(value, str | PurePath):
         # JSON's escapes are also TOML's; DEL, which JSON leaves bare, is forbidden there.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(to_toml, value))}]"
     return str(value)

@@ -22,7 +22,7 @@ def read_lines(paths: Iterable[Path]) -> Iterator[str]:
             yield from read_lines(inside)
             continue
         try:
-            with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8") as file:  # type: ignore[operator]
+            with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:  # type: ignore[operator]
                 yield from file
         except UnicodeDecodeError as error:
             raise RelatumError(f"{path}: the text is not UTF-8 ({error}); convert it with iconv -t UTF-8") from None

@@ -53,10 +53,9 @@ class Ensemble(Extractor):
     ) -> None:
         if not members:
             raise RelatumError("an ensemble needs at least one model; name some")
-        first, *others = members
+        first = members[0]
         titles = names or [f"model {number}" for number in range(1, len(members) + 1)]
-        for other, title in zip(others, titles[1:], strict=True):
-            _check_alike(first, other, titles[0], title)
+        check_alike([(title, one.config, one.schema) for title, one in zip(titles, members, strict=True)])
         schema = _join_schemas([member.schema for member in members])
         config = _join_limits(members)
         joined = replace(first, config=config, schema=schema, calibration=None)
@@ -103,16 +102,13 @@ def load_ensemble(
     sentences: str | Rule | None = None,
 ) -> Ensemble:
     """Load the models of these names, or in these directories, as an ensemble."""
-    places = [find_model(name).resolve() for name in names]
-    for number, place in enumerate(places):
-        if place in places[:number]:
-            raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
+    check_distinct(names)
     members: list[Model] = []
     versions: list[str] = []
     splitter: Splitter | None = None
     encoders: dict[tuple[str, int], TextEncoder] = {}
     for name in names:
-        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences, runtime="torch")
+        loaded = Extractor.from_pretrained(name, device, precision, words=words, sentences=sentences)
         member = loaded.model
         if member.encoder is not None:  # the same one is kept once, and reads for all who have it
             key = member.encoder.fingerprint, member.encoder.n_mixed
@@ -125,23 +121,36 @@ def load_ensemble(
     return ensemble
 
 
-def _check_alike(first: Model, other: Model, name: str, other_name: str) -> None:
-    """Refuse a model whose probabilities do not mean the same as the first model's."""
-    expected, found = _aspects(first), _aspects(other)
-    for what in expected:
-        if found[what] != expected[what]:
-            raise RelatumError(
-                f"{other_name} cannot join {name}: {what} is {found[what]} there and {expected[what]} here; {_CURE}"
-            )
+def check_distinct(names: Sequence[str | Path]) -> None:
+    """Refuse a model that is named twice, also by another name."""
+    places = [find_model(name).resolve() for name in names]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise RelatumError(f"{names[number]}: the model is named twice; its second voice would not be its own")
 
 
-def _aspects(model: Model) -> dict[str, str]:
+def check_alike(members: Sequence[tuple[str, Config, Schema]]) -> None:
+    """Refuse a model whose probabilities do not mean the same as the first's.
+
+    A model is given by its name, its settings and its labels.
+    """
+    name, config, schema = members[0]
+    expected = _aspects(config, schema)
+    for other_name, other_config, other_schema in members[1:]:
+        found = _aspects(other_config, other_schema)
+        for what in expected:
+            if found[what] != expected[what]:
+                raise RelatumError(
+                    f"{other_name} cannot join {name}: {what} is {found[what]} there and {expected[what]} here; {_CURE}"
+                )
+
+
+def _aspects(config: Config, schema: Schema) -> dict[str, str]:
     """Return everything that the meaning of a model's probabilities depends on, by name."""
-    config = model.config
-    kinds = model.schema.relation_types
+    kinds = schema.relation_types
     aspects = {
-        "the list of entity types": ", ".join(model.schema.entity_types) or "empty",
-        "the list of relation types": ", ".join(model.schema.relation_names) or "empty",
+        "the list of entity types": ", ".join(schema.entity_types) or "empty",
+        "the list of relation types": ", ".join(schema.relation_names) or "empty",
         "the list of symmetric types": ", ".join(kind.name for kind in kinds if kind.symmetric) or "empty",
         "the table of relations": "missing" if config.table.kind == "none" else "filled",
     }

@@ -117,6 +117,8 @@ class Extractor(ModelHolder):
         if runtime not in get_args(RuntimeName):
             known = ", ".join(map(repr, get_args(RuntimeName)))
             raise ConfigError(f"runtime {runtime!r}: there is none of that name; use one of {known}")
+        if runtime == "torch" and precision == "int8":
+            raise ConfigError("precision 'int8': the runtime 'torch' has no 8-bit products; use runtime='auto'")
         name: object = name_or_path
         if isinstance(name, bytes | bytearray) or not isinstance(name, str | Path | Sequence):
             raise not_a_name(name)

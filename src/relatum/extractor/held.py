@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from relatum.config import Config
 from relatum.data.splitting import Splitter
-from relatum.errors import ConfigError, MissingExtraError, RelatumError
+from relatum.errors import MissingExtraError, RelatumError
 from relatum.extractor.device import choose_device, has_torch, is_cpu
 from relatum.kernels.backend import allows_compiled
 from relatum.kernels.threads import ForkLock
@@ -139,8 +139,6 @@ def load_held(
     reason = f"it reads on the CPU, and the device is {str(device)!r}"
     if runtime == "torch" and not has_torch():
         raise MissingExtraError("runtime='torch'", "torch")
-    if runtime == "torch" and precision == "int8":
-        raise ConfigError("precision 'int8': the runtime 'torch' has no 8-bit products; use runtime='auto'")
     wants_native = runtime != "torch" and is_cpu(device) and allows_compiled()
     stored = StoredModel.read(path, text)
     if wants_native:

@@ -141,4 +141,4 @@ def write_override(key: str, value: object) -> str:
     """Return a setting as `--set` takes it."""
     if value is None:
         return f"{key}=unset"
-    return f"{key}={to_toml(str(value) if isinstance(value, Path) else value)}"
+    return f"{key}={to_toml(value)}"

@@ -49,6 +49,11 @@ class TrainingData:
     """Sentences without annotations, from which only the probabilities of teachers are learned."""
 
     @property
+    def depends_on_seed(self) -> bool:
+        """True if another seed has other data: it draws dev from train, or the sentences of unlabelled text."""
+        return self.dev_by_seed or bool(self.unlabelled)
+
+    @property
     def parts(self) -> dict[str, list[Example]]:
         return {"train": self.train, "dev": self.dev, "test": self.test}
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from relatum.config import Config
 from relatum.data.batching import make_batches
 from relatum.errors import ConfigError, RelatumError
-from relatum.extractor.ensemble import Ensemble, load_ensemble
-from relatum.extractor.finding import find_model
+from relatum.extractor.ensemble import Ensemble, check_alike, check_distinct, load_ensemble
+from relatum.extractor.finding import find_model, model_version
 from relatum.models.labels import Targets, label_example, make_tag_sets
 from relatum.models.model import Model
 from relatum.models.record import ModelRecord
@@ -32,20 +32,36 @@ _HALF = 2
 
 
 def check_teachers(config: Config, schema: Schema) -> None:
-    """Refuse teachers whose tags are not those of the model that is to learn from them."""
-    expected = _aspects(config, schema)
-    for name in config.training.teachers:
-        path = find_model(name)
-        record = ModelRecord.read(path / "config.json", config.text.functions())
-        found = _aspects(record.config, Schema.load(path / "schema.json"))
-        for what, value in expected.items():
-            if found[what] != value:
-                is_setting = "." in what
-                cure = f"--set {what}={found[what]}" if is_setting else "train a teacher on the labels of this run"
-                raise ConfigError(
-                    f"training.teachers: {what} of {name}: {found[what]}; {what} of this run: {value}. A model and its "
-                    f"teachers must have the same: {cure}, or name another teacher"
-                )
+    """Refuse teachers whose tags are not those of the model that is to learn from them, or that make no ensemble."""
+    teachers = [_read_teacher(name, config) for name in config.training.teachers]
+    for teacher in teachers:
+        _check_teacher(*teacher, config, schema)
+    if teachers:
+        check_distinct(config.training.teachers)
+        check_alike(teachers)
+
+
+def _read_teacher(name: str, config: Config) -> tuple[str, Config, Schema]:
+    path = find_model(name)
+    record = ModelRecord.read(path / "config.json", config.text.functions())
+    return name, record.config, Schema.load(path / "schema.json")
+
+
+def _check_teacher(name: str, of_teacher: Config, labels: Schema, config: Config, schema: Schema) -> None:
+    found = _aspects(of_teacher, labels)
+    for what, value in _aspects(config, schema).items():
+        if found[what] != value:
+            is_setting = "." in what
+            cure = f"--set {what}={found[what]}" if is_setting else "train a teacher on the labels of this run"
+            raise ConfigError(
+                f"training.teachers: {what} of {name}: {found[what]}; {what} of this run: {value}. A model and its "
+                f"teachers must have the same: {cure}, or name another teacher"
+            )
+
+
+def teacher_versions(config: Config) -> list[str]:
+    """Return the name of each teacher with the beginning of a hash of its files."""
+    return [model_version(name, find_model(name)) for name in config.training.teachers]
 
 
 def _aspects(config: Config, schema: Schema) -> dict[str, str]:
@@ -75,6 +91,7 @@ def read_targets(
     A labelled sentence that is too long for the encoder of a teacher is learned from gold alone.
     """
     settings, device = student.config.training, student.device
+    check_teachers(student.config, student.schema)  # again: they may have changed since a run was started
     place = _choose_place(student, examples)
     with _same_random_numbers(device):
         functions = student.config.text.functions()

@@ -34,6 +34,8 @@ class Progress:
     """The most table cells to compute at once, as set or as found when memory ran out; None for no limit."""
     messages: list[str] = field(default_factory=list)
     """The messages that the user was told, each once."""
+    teachers: list[str] = field(default_factory=list)
+    """The versions of the teachers whose probabilities are learned."""
 
     def add_loss(self, loss: float, n_words: int) -> None:
         """Note the loss of an update, summed over its words and their cells."""

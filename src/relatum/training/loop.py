@@ -28,7 +28,7 @@ from relatum.training.bad_batch import UpdateRecord, describe, save_batch
 from relatum.training.batches import Batches, cut_long, remark_on_windows
 from relatum.training.checkpoints import list_checkpoints, load_checkpoint, save_checkpoint
 from relatum.training.corpus import TrainingData
-from relatum.training.distillation import check_teachers, read_targets
+from relatum.training.distillation import check_teachers, read_targets, teacher_versions
 from relatum.training.features import read_ahead, with_memory
 from relatum.training.folder import RunFolder, RunRecord, resume_command
 from relatum.training.graphed_step import GraphedStep
@@ -257,6 +257,7 @@ class _Run:
             return self._processes.asked_to_stop
 
         if self._config.training.teachers:
+            self._check_versions()
             targets = read_targets(self._model, self._examples, self._n_labelled, is_asked, say)
             if targets is None:
                 return False
@@ -264,6 +265,17 @@ class _Run:
             if torch.cuda.is_initialized():
                 torch.cuda.empty_cache()  # the teachers are gone
         return read_ahead(self._model, self._examples, is_asked, say)
+
+    def _check_versions(self) -> None:
+        """Refuse teachers that have other weights or settings than before the run was stopped."""
+        before, now = self._progress.teachers, teacher_versions(self._config)
+        for name, version, expected in zip(self._config.training.teachers, now, before or now, strict=True):
+            if version != expected:
+                raise RelatumError(
+                    f"training.teachers: {name} has changed since {self._folder.path} was stopped: found {version}, "
+                    f"expected {expected}; put the former model there, or start a new run"
+                )
+        self._progress.teachers = now
 
     @property
     def _unfinished(self) -> bool:
@@ -319,20 +331,22 @@ class _Run:
         if found is not None:
             if best:
                 card = self._card(progress.step, {} if found[1] is None else {"dev": found[1]})
+                stored = replace(self._stored, config=found[2].config)  # with the thresholds that it was scored with
                 with self._optimiser.averaged():
-                    save_model(self._stored, folder.best(progress.step), card, folder.newest_best())
+                    save_model(stored, folder.best(progress.step), card, folder.newest_best())
             self._log.add(evaluation)
         self._save()
         if main:
             folder.remove_old(self._config.training.keep_checkpoints)
         self._monitor.evaluate(evaluation, best)
 
-    def _score_dev(self) -> tuple[Evaluation, Scores | None]:
-        progress, training = self._progress, self._config.training
+    def _score_dev(self) -> tuple[Evaluation, Scores | None, Model]:
+        """Return the evaluation, the scores on dev if there is one, and the model with fitted thresholds."""
+        progress, training, model = self._progress, self._config.training, self._model
         scores = None
         if self._data.dev:
             with self._optimiser.averaged():
-                model, found = self._fit_thresholds(self._model)
+                model, found = self._fit_thresholds(model)
                 scores = score(model, self._data.dev, found)
             self._network.train()
         evaluation = Evaluation(
@@ -343,7 +357,7 @@ class _Run:
             round(time.monotonic() - self._begun, 2),
             scores,
         )
-        return evaluation, scores
+        return evaluation, scores, model
 
     def _save(self) -> None:
         """Write a checkpoint; all processes must come here together."""
@@ -364,7 +378,9 @@ class _Run:
         folder, data = self._folder, self._data
         place = folder.model if folder.model.exists() else folder.best(best.step)
         loaded = load_model(place, self._device, self._config.text.functions())
-        whole = replace(_with_encoder_of(self._model, loaded), calibration=None)
+        # The thresholds are fitted again, to the weights as they are stored.
+        config = loaded.config.model_copy(update={"decoding": self._config.decoding})
+        whole = replace(_with_encoder_of(self._model, loaded), config=config, calibration=None)
         parts = {part: examples for part, examples in data.parts.items() if part != "train" and examples}
         found = {}
         if data.dev:

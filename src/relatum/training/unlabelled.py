@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import TypeVar
@@ -31,10 +32,12 @@ def draw_unlabelled(file: str, labelled: Iterable[Example], config: Config) -> l
     whatever way it was split into words.
     """
     path = expand_user(file)
-    if not path.exists():
+    if not file or not path.exists():
         raise RelatumError(f"training.unlabelled: no such file {path}; name a text file with a document on each line")
     n, random = config.training.unlabelled_sentences, Random(f"{config.training.seed}/unlabelled")
     lines = _draw((line for line in map(str.strip, read_lines([path])) if line), _MORE * n, random)
+    if lines and _is_record(lines[0]):
+        raise RelatumError(f"training.unlabelled: {path}: found JSON; expected plain text, a document on each line")
     random.shuffle(lines)
     seen = {_key(example) for example in labelled}
     found: list[Example] = []
@@ -51,6 +54,14 @@ def draw_unlabelled(file: str, labelled: Iterable[Example], config: Config) -> l
             f"training.unlabelled: {path} has no new sentence of {SHORTEST} to {LONGEST} words; name a text with more"
         )
     return _draw(found, n, random)
+
+
+def _is_record(line: str) -> bool:
+    """True for a line of JSON, as corpora with annotations have them."""
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _key(example: Example) -> str:

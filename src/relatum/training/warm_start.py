@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -42,20 +42,25 @@ def taken_overrides(path: Path | None, overrides: Sequence[str]) -> list[str]:
     teachers = given["training.teachers"].value if "training.teachers" in given else None
     sections, own = _SECTIONS, _OWN
     if isinstance(start, str):
-        settings = _read_settings(find_model(start))
+        name = start
     elif isinstance(teachers, list) and teachers and isinstance(teachers[0], str):
-        settings, sections, own = _read_settings(find_model(teachers[0])), ("tagging",), ("tagging.conflicts",)
+        name, sections, own = teachers[0], ("tagging",), ("tagging.conflicts",)
     else:
         return []
+    rules = {key: given[f"text.{key}"].value for key in ("words", "sentences") if f"text.{key}" in given}
+    settings = _read_settings(find_model(name), {key: rule for key, rule in rules.items() if isinstance(rule, str)})
     names = {key.name for key in list_keys(settings)} - set(own)
     wanted = {name for name in names if name.partition(".")[0] in sections} - set(given)
     taken = [write_override(key.name, key.value) for key in list_keys(settings) if key.name in wanted]
     return without_idle(path, overrides, taken)
 
 
-def _read_settings(path: Path) -> Config:
-    """Read the settings of a model; an encoder that is stored inside is named by its folder."""
-    record = ModelRecord.read(path / "config.json")
+def _read_settings(path: Path, rules: Mapping[str, str]) -> Config:
+    """Read the settings of a model; an encoder that is stored inside is named by its folder.
+
+    `rules` are those for splitting text that the user gives: they may be functions, which no file may name.
+    """
+    record = ModelRecord.read(path / "config.json", rules)
     config = record.config
     if record.encoder is None or not record.encoder.inside:
         return config
@@ -76,7 +81,7 @@ def take_over(model: Model, name: str) -> str:
     models have are known from the start.
     """
     path = find_model(name)
-    start = load_model(path, "cpu")
+    start = load_model(path, "cpu", model.config.text.functions())
     _take_adapters(model, start, path)
     before = start.network.state_dict()
     weights = model.network.state_dict()

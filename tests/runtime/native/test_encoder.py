@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderInput, EncoderOutput
+from relatum.encoders.bert import Bert, BertLayer
 from relatum.encoders.cache import CachedEncoder, MemoryStore
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.stacked import StackedEncoder
@@ -24,7 +26,7 @@ from relatum.kernels.encoder.cpu import is_available
 from relatum.kernels.linear import cpu as linear
 from relatum.runtime.native import encoder as module
 from relatum.runtime.native.encoder import NativeEncoder, accelerate, round_encoder, with_native_encoder
-from relatum.runtime.native.frozen_linear import PackedLinear, can_pack
+from relatum.runtime.native.frozen_linear import Int8Linear, PackedLinear, can_pack
 from relatum.types import Context
 
 from ...small_models import make_small_model
@@ -171,6 +173,32 @@ def test_products_in_8_bits_are_those_of_plain_torch(make_model: MakeModel) -> N
     torch.testing.assert_close(plain.vectors, full.vectors, rtol=0, atol=0.1)
 
 
+@needs_compiled_code
+def test_weights_and_values_that_are_all_equal_are_exact_in_8_bits() -> None:
+    values = torch.cat([torch.full((3, 130), 0.7), torch.full((3, 130), -2.0), torch.zeros(3, 20)], -1)
+    layer = torch.nn.Linear(280, 5)
+    layer.weight.data[:, :] = torch.tensor([0.0, 0.5, -0.25, 1e-41, 3.0])[:, None]
+    layer.weight.data[4, :128] = 0
+    found = Int8Linear(layer)(values)
+    torch.testing.assert_close(found, layer(values), rtol=1e-5, atol=1e-5)
+
+
+@needs_compiled_code
+def test_outputs_without_weights_are_their_biases_in_8_bits(make_model: MakeModel) -> None:
+    encoder = load(make_model("bert", num_hidden_layers=1), n_layers=1)
+    assert isinstance(encoder.backbone, Bert)
+    layer = encoder.backbone.layers[0]
+    assert isinstance(layer, BertLayer)
+    for part in (layer.attention.projection, layer.inner, layer.outer):
+        part.weight.data[::2] = 0
+    layer.outer.weight.data[1] = 1e-41
+    batch = EncoderInput(SENTENCES)
+    round_encoder(replace(make_small_model("encoder.kind=huggingface"), encoder=encoder))
+    plain, fast = encoder.encode(batch), accelerate(encoder)
+    assert plain.vectors.isfinite().all()
+    assert_close(fast.encode(batch), plain)
+
+
 def test_int8_is_refused_where_it_has_no_effect(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_small_model("encoder.kind=huggingface")
     mpnet = replace(model, encoder=load(make_model("mpnet"), n_layers=1))
@@ -178,6 +206,8 @@ def test_int8_is_refused_where_it_has_no_effect(make_model: MakeModel, monkeypat
         round_encoder(mpnet)
     with pytest.raises(ConfigError, match=r"precision 'int8': the model has no transformer; use precision 'fp32'"):
         round_encoder(replace(model, encoder=None))
+    with pytest.raises(ConfigError, match=r"precision 'int8': it reads on the CPU, and the device is 'meta'; use"):
+        round_encoder(replace(model, network=deepcopy(model.network).to("meta")))
     monkeypatch.setattr(module, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"precision 'int8': it needs compiled code, but .*; use precision 'fp32'"):
         round_encoder(model)

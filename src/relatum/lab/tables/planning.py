@@ -145,14 +145,16 @@ class Planner:
         return self._folds[lists, data]
 
     def _fingerprint(self, data: CorpusPath, config: Config, lists: Path | None, fold: int | None) -> str:
-        """Return the fingerprint of a run's data; only without a dev part does the seed decide what is held out."""
+        """Return the fingerprint of a run's data; the seed decides without a dev part, or with unlabelled text."""
         if lists is None:
             has_own_dev = has_dev(data.path)
         else:
             has_own_dev = all(divided.dev for divided in self._read_folds(lists, data.path))
-        seed = None if has_own_dev else config.training.seed
-        settings = config.data.model_dump_json(), config.text.model_dump_json(), config.training.dev
-        key = (data.path, lists, fold, seed, *settings)
+        training = config.training
+        seed = None if has_own_dev and training.unlabelled is None else training.seed
+        settings = config.data.model_dump_json(), config.text.model_dump_json(), training.dev
+        text = training.unlabelled, training.unlabelled_sentences
+        key = (data.path, lists, fold, seed, *settings, *text)
         if key not in self._prints:
             choice = None if lists is None or fold is None else FoldChoice(lists, fold)
             loaded = load_training_data(data.path, config, None, choice, with_test=self._request.with_test)

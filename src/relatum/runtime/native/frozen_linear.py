@@ -12,6 +12,8 @@ _FEW_ROWS = 256
 """The most rows for which packed weights pay in float32. With more rows, reading the weights is little of the work."""
 _BLOCK = 128
 """The values of a row, and the weights of an output, that are rounded in steps of one size in 8-bit integers."""
+_LEAST = 1e-36
+"""Smaller ranges of values are none: the steps in them could not be counted in float32."""
 
 
 class PackedLinear(nn.Linear):
@@ -70,11 +72,15 @@ class Int8Linear(nn.Linear):
 def _multiply_block(values: Tensor, weight: Tensor) -> Tensor:
     """Round values and weights to integers in steps of their own, and multiply."""
     low, high = values.aminmax(dim=-1, keepdim=True)
-    per_step = torch.where(high > low, 255 / (high - low), 0.0)
-    rows = ((values - low) * per_step + 0.5).floor().double()
-    most = weight.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
-    weights = (weight * (127 / most)).round().double()
+    rows = ((values - low) * _steps(high - low, 255) + 0.5).floor().double()
+    most = weight.abs().amax(1, keepdim=True)
+    weights = (weight * _steps(most, 127)).round().double()
     return (rows @ weights.T * ((high - low) / 255) + low * weights.sum(1)) * (most / 127).T
+
+
+def _steps(ranges: Tensor, n: int) -> Tensor:
+    """Return the number of steps for each unit of ranges of n steps; 0 for a range that is none."""
+    return torch.where(ranges <= _LEAST, 0.0, n / ranges)
 
 
 def _is_plain(values: Tensor) -> bool:

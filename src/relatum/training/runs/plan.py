@@ -267,6 +267,8 @@ def _plan_runs(
     plan: RunsPlan, folds: _PlannedFolds, seeds: Sequence[int], remarks: dict[str, None]
 ) -> Iterator[PlannedRun]:
     """Yield the runs, fold by fold; read the data of each, so that problems are known before any run begins."""
+    from relatum.training.distillation import check_teachers
+
     for fold in folds.numbers:
         fingerprint, by_seed = "", False
         for seed in seeds:
@@ -278,7 +280,8 @@ def _plan_runs(
                 loaded = load_training_data(
                     Path(plan.data), with_seed(plan.config, seed), plan.format, choice, with_test=plan.with_test
                 )
-                fingerprint, by_seed = loaded.fingerprint(), loaded.dev_by_seed
+                fingerprint, by_seed = loaded.fingerprint(), loaded.depends_on_seed
+                check_teachers(plan.config, loaded.schema)
                 remarks.update(dict.fromkeys(loaded.remarks))
             yield replace(run, fingerprint=fingerprint)
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "product.h"
 #include "result.h"
@@ -144,6 +145,7 @@ class ByteRows {
    private:
     static constexpr int most_rows = 48;  // whose sums lie in the first cache
     static constexpr int block = 128;     // values that have a step in common
+    static constexpr float least = 1e-36;  // smaller ranges are none: the steps in them could not be counted in float32
     typedef uint8_t Bytes __attribute__((vector_size(kLanes<float>)));
 
     Scale* scales_;
@@ -161,26 +163,30 @@ class ByteRows {
     // Returns the step, and sets the sum of the rounded weights.
     static float round_column(const float* from, int length, int8_t* to, float& sum) {
         float most = 0;
-        for (int i = 0; i < length; ++i) most = std::max(most, std::abs(from[i]));
-        const float per_step = most > 0 ? 127 / most : 0;
+        bool finite = true;
+        for (int i = 0; i < length; ++i) most = std::max(most, std::abs(from[i])), finite &= bool(std::isfinite(from[i]));
+        const float per_step = finite && most > least ? 127 / most : 0;
         int total = 0;
-        for (int i = 0; i < length; ++i) total += to[i] = int8_t(std::lround(from[i] * per_step));
-        sum = total * (most / 127);
-        return most / 127;
+        for (int i = 0; i < length; ++i) total += to[i] = per_step > 0 ? int8_t(std::lround(from[i] * per_step)) : 0;
+        const float step = finite ? most / 127 : std::numeric_limits<float>::quiet_NaN();
+        sum = total * step;
+        return step;
     }
 
     static Scale round_row(const float* from, uint8_t* to, int length) {
         constexpr int lanes = kLanes<float>;
         const auto [low, high] = extremes(from, length);
-        const float per_step = high > low ? 255 / (high - low) : 0;
+        const float per_step = high - low > least ? 255 / (high - low) : 0;
+        Vec<float> odd{};  // above 0 where a value is infinite or not a number, which no byte can tell
         for (int i = 0; i < length; i += lanes) {
             const int count = std::min(lanes, length - i);
             const Vec<float> above = load(from + i, count) - low;
+            odd = above * 0.0f == 0.0f ? odd : spread<float>(1);
             const Vec<float> steps = multiply_add(above, spread<float>(per_step), spread<float>(0.5f));
             const Bytes bytes = __builtin_convertvector(__builtin_convertvector(steps, Vec<int32_t>), Bytes);
             std::memcpy(to + i, &bytes, count);
         }
-        return {low, (high - low) / 255};
+        return {low, highest_lane(odd) > 0 ? std::numeric_limits<float>::quiet_NaN() : (high - low) / 255};
     }
 
     void multiply_blocks(const char* packed, int begin, int end, int width, float* products) const {
