@@ -95,20 +95,23 @@ def _compile(source: Source, variant: Variant, binary: Path, system: System) -> 
     compile_source(source, compiler, variant.flags, binary, system)
 
 
-def compile_by_zig(
-    source: Source, variant: Variant, binary: Path, system: System, python: str = sys.executable
-) -> None:
+def compile_by_zig(source: Source, variant: Variant, binary: Path, system: System) -> None:
     """Make a shared library by zig, in two steps: its C++ library, which it compiles too, can then be for any CPU."""
     from relatum.kernels.compile import compile_source
 
-    zig = [python, "-m", "ziglang", "c++", "-target", f"{variant.machine}-{_ZIG_TARGETS[system.name]}"]
+    zig = zig_compiler(variant.machine, system)
     compiled = binary.with_suffix(".o")
-    compile_source(source, zig, (*_zig_flags(variant.flags), "-c"), compiled, system)
+    compile_source(source, zig, (*zig_flags(variant.flags), "-c"), compiled, system)
     command = [*zig, *(flag for flag in system.flags if flag in ("-shared", "-s")), str(compiled)]
     subprocess.run([*command, *system.libraries, "-o", str(binary)], check=True)
 
 
-def _zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
+def zig_compiler(machine: str, system: System) -> list[str]:
+    """Return zig's compiler for a system on an architecture."""
+    return [sys.executable, "-m", "ziglang", "c++", "-target", f"{machine}-{_ZIG_TARGETS[system.name]}"]
+
+
+def zig_flags(flags: tuple[str, ...]) -> tuple[str, ...]:
     """Translate a variant's flags: zig has names of its own for CPUs, and takes what they can do in the same flag."""
     first, *rest = flags
     name, *features = first.removeprefix("-march=").split("+")
