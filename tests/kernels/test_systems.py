@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,8 +144,12 @@ def test_binary_that_must_stay_as_it_is_has_its_digest_beside_it(
     if spoil in ("binary", "digest"):
         path.write_bytes(b"?")
     compiled = []
-    real = compile_source
-    monkeypatch.setattr(compiling, "compile_source", lambda *given: (compiled.append(1), real(*given)))
+
+    def compile_and_count(*given: Any) -> None:
+        compiled.append(given)
+        compile_source(*given)
+
+    monkeypatch.setattr(compiling, "compile_source", compile_and_count)
     assert load(answer).answer() == 42
     assert bool(compiled) == (spoil != "nothing")
     assert (binary.read_bytes(), seal.read_bytes()) == (content, digest)
