@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from relatum.kernels.compile import AMX, Source
+from relatum.kernels.systems import System, this_system
 
 _KERNELS = Path(__file__).parent
 
@@ -14,6 +15,13 @@ LINEAR = Source(_KERNELS / "linear/native", "linear.cpp", shared=(SCAN.folder,),
 ENCODER = Source(_KERNELS / "encoder/native", "encoder.cpp", shared=(LINEAR.folder, SCAN.folder))
 NETWORK = Source(_KERNELS / "network/native", "network.cpp", shared=(LINEAR.folder, SCAN.folder))
 ALL = (SCAN, LINEAR, ENCODER, NETWORK)
+POOL = Source(_KERNELS / "pool/native", "pool.cpp", shared=(SCAN.folder,), for_any_cpu=True)
+"""Threads, and what Python cannot ask the system; for systems that need it."""
+
+
+def pool_for(system: System | None) -> tuple[Source, ...]:
+    """Return the pool's source if compiled code may need it on a system; nothing otherwise."""
+    return (POOL,) if system is not None and system.needs_pool else ()
 
 
 def scan_of(dtype: int, source: Source = SCAN) -> Source:
@@ -21,5 +29,5 @@ def scan_of(dtype: int, source: Source = SCAN) -> Source:
     return replace(source, parts=(f"-DRELATUM_DTYPE={dtype}",))
 
 
-READING = (scan_of(0), ENCODER, NETWORK)
+READING = (scan_of(0), ENCODER, NETWORK, *pool_for(this_system()))
 """The sources that the shipped models are read with, in float32."""

@@ -1,5 +1,8 @@
 """Compiled code on the threads that torch has, or on threads of its own where torch is not imported.
 
+On Linux, threads of its own come from the system's OpenMP library. On macOS and Windows they are those of
+`pool/native/pool.cpp`: a second OpenMP library in a process stops it on macOS, and Windows has none that will do.
+
 The threads of an OpenMP pool do not survive a fork, while the pool still counts on them: a child that asks for them
 waits for ever. So the pool of the thread that forks is dissolved before every fork, and the child begins with one
 thread; `set_threads` gives it more, in a pool of its own. The parent's pool comes back with its next use. A lock that
@@ -9,6 +12,7 @@ some other thread held would never be opened in the child, so locks of models ar
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import re
 import sys
@@ -18,9 +22,17 @@ from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet
 
-_OPENMP = re.compile(r"lib(g|i)?omp5?[-.].*so")
+from relatum.kernels.compile import CompileError, load
+from relatum.kernels.sources import pool_for
+from relatum.kernels.systems import this_system
+
+_log = logging.getLogger(__name__)
+
+_OPENMP = re.compile(r"lib(g|i)?omp5?[-.].*(so|dylib)")
 _SYSTEMS = ("libgomp.so.1", "libomp.so.5", "libiomp5.so")
-"""The OpenMP libraries that a system may have; the first comes with g++."""
+"""The OpenMP libraries that Linux may have; the first comes with g++."""
+_OPENMP_FUNCTIONS = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
+_POOL_FUNCTIONS = ("relatum_pool_run", "relatum_pool_count", "relatum_pool_index")
 _PAUSE_HARD = 2
 """`omp_pause_hard` of OpenMP 5.0: give back threads and everything that belongs to them."""
 
@@ -84,9 +96,23 @@ def _default_threads() -> int:
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if first.isdecimal() and int(first):
         return int(first)
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    # Two threads of the same core share its units: more threads than cores make products slower.
-    return len({_siblings(number) for number in usable}) or 1
+    return _count_cores() or os.cpu_count() or 1
+
+
+def _count_cores() -> int:
+    """Return the number of cores; 0 if the system does not say. A core's two threads share its units, so one is enough.
+
+    The efficient cores of a Mac are left out, as torch does: all threads would wait for the slowest.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len({_siblings(number) for number in os.sched_getaffinity(0)})
+    if sys.platform == "darwin":
+        number, size = ctypes.c_int32(0), ctypes.c_size_t(4)
+        ask = ctypes.CDLL(None).sysctlbyname
+        ask(b"hw.perflevel0.physicalcpu", ctypes.byref(number), ctypes.byref(size), None, ctypes.c_size_t(0))
+        return number.value
+    pool = _load_pool()
+    return pool.relatum_pool_cores() if pool is not None else 0
 
 
 def _siblings(number: int) -> str:
@@ -99,38 +125,69 @@ def _siblings(number: int) -> str:
 
 
 def share_threads(library: ctypes.CDLL) -> None:
-    """Let a library of ours use torch's pool of threads, or the system's; without OpenMP it has one thread."""
+    """Let a library of ours use torch's pool of threads, the system's, or our own; without any it has one thread."""
     openmp = find_openmp()
-    if openmp is None:
+    pool = _load_pool() if openmp is None else None
+    if openmp is None and pool is None:
         openmp = _load_openmp()
     if openmp is not None:
         if openmp not in _in_use:
             _in_use.append(openmp)
-        names = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
-        library.relatum_use_threads(*(ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in names))
+        _give(library, openmp, _OPENMP_FUNCTIONS)
+    elif pool is not None:
+        _give(library, pool, _POOL_FUNCTIONS)
+
+
+def _give(library: ctypes.CDLL, threads: ctypes.CDLL, functions: tuple[str, ...]) -> None:
+    library.relatum_use_threads(*(ctypes.cast(getattr(threads, name), ctypes.c_void_p) for name in functions))
 
 
 def find_openmp() -> ctypes.CDLL | None:
-    """Find the OpenMP library that torch has loaded; None where its threads are of another kind, or without torch."""
+    """Find the OpenMP library that torch has loaded; None without torch, or if it has another kind of threads.
+
+    Intel's library for Windows, which torch has there, cannot be called by the names of GNU's.
+    """
     return _find_loaded() if "torch" in sys.modules else None
 
 
 @cache
 def _find_loaded() -> ctypes.CDLL | None:
-    try:
-        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # not Linux
-        return None
-    fields_of_lines = [line.split(None, 5) for line in lines]
-    paths = {fields[5] for fields in fields_of_lines if len(fields) == 6}
-    found = [path for path in sorted(paths) if _OPENMP.match(Path(path).name)]
+    found = [path for path in sorted(_loaded_files()) if _OPENMP.match(Path(path).name)]
     found.sort(key=lambda path: "/torch/" not in path)  # there may be several; torch's own lies in its folder
     return ctypes.CDLL(found[0]) if found else None
+
+
+def _loaded_files() -> set[str]:
+    """Return the paths of the libraries that this process has loaded; none on Windows."""
+    if sys.platform == "darwin":
+        loader = ctypes.CDLL(None)
+        loader._dyld_get_image_name.restype = ctypes.c_char_p
+        names = [loader._dyld_get_image_name(number) for number in range(loader._dyld_image_count())]
+        return {os.fsdecode(name) for name in names if name is not None}
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    fields_of_lines = [line.split(None, 5) for line in lines]
+    return {fields[5] for fields in fields_of_lines if len(fields) == 6}
+
+
+@cache
+def _load_pool() -> ctypes.CDLL | None:
+    """Load our own pool of threads; None if this system needs none, or it cannot be compiled or loaded."""
+    for source in pool_for(this_system()):
+        try:
+            return load(source)
+        except CompileError as error:
+            _log.warning("compiled code has one thread: %s", error)
+    return None
 
 
 @cache
 def _load_openmp() -> ctypes.CDLL | None:
     """Load the system's OpenMP library; None if it has none."""
+    if sys.platform != "linux":
+        return None
     for name in _SYSTEMS:
         try:
             return ctypes.CDLL(name)

@@ -3,7 +3,8 @@
 Between two operations the threads of an OpenMP pool spin, so that they are ready when the next one begins. GNU's
 library, which comes with torch on Linux, lets them spin for some 7 ms. On a busy machine they then hold the very cores
 that the work waits for: training was 30 times slower. A wait of some 25 µs costs little on an idle machine
-(docs/training.md has the figures). The library reads its variables once, when torch is imported.
+(docs/training.md has the figures). The library reads its variables once, when torch is imported. On macOS and Windows
+torch has other libraries, which are left as they are.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def shorten_waiting() -> None:
 
 def explain_waiting() -> tuple[bool, str]:
     """Tell if idle threads wait as somebody chose, and how."""
+    if sys.platform != "linux":
+        return True, "as PyTorch's library has them (KMP_BLOCKTIME)"
     if _torch_came_first:
         return False, "torch was imported before relatum, so idle threads spin, which is slow on a busy machine"
     chosen = ", ".join(f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ)

@@ -4,8 +4,6 @@
 // before others do, so that what is between the layers stays in the cache. Threads take groups of sentences; where
 // there are fewer groups than threads, they divide the columns of every product among themselves.
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -375,16 +373,16 @@ class Encoder {
 }  // namespace relatum
 
 extern "C" {
-void relatum_use_threads(void* parallel, void* count, void* index) {
+RELATUM_EXPORT void relatum_use_threads(void* parallel, void* count, void* index) {
     relatum::threads = {reinterpret_cast<decltype(relatum::Threads::parallel)>(parallel),
                         reinterpret_cast<int (*)()>(count), reinterpret_cast<int (*)()>(index)};
 }
 // Packs weights, (width, depth), into as many bytes as the next function says; weights to be split are packed elsewhere.
-void relatum_encoder_pack(const float* weights, int depth, int width, int products, void* packed) {
+RELATUM_EXPORT void relatum_encoder_pack(const float* weights, int depth, int width, int products, void* packed) {
     if (products == relatum::kBytes) return relatum::ByteRows::pack(weights, depth, width, packed);
     relatum::PlainRows::pack(weights, depth, width, static_cast<float*>(packed));
 }
-int64_t relatum_encoder_packed_bytes(int depth, int width, int products) {
+RELATUM_EXPORT int64_t relatum_encoder_packed_bytes(int depth, int width, int products) {
 #if defined(RELATUM_TILES)
     if (products == relatum::kSplit) return relatum::SplitRows::packed_bytes(depth, width);
 #endif
@@ -393,15 +391,15 @@ int64_t relatum_encoder_packed_bytes(int depth, int width, int products) {
 }
 // Asks for large pages of memory that nobody has written to: all weights are read for every sentence, which from small
 // pages takes longer. The system may do as it likes.
-void relatum_encoder_advise(void* start, int64_t n_bytes) {
+RELATUM_EXPORT void relatum_encoder_advise(void* start, int64_t n_bytes) {
     constexpr uintptr_t page = 4096;
     const uintptr_t begin = (reinterpret_cast<uintptr_t>(start) + page - 1) / page * page;
     const uintptr_t end = (reinterpret_cast<uintptr_t>(start) + n_bytes) / page * page;
-    if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+    if (end > begin) relatum::ask_for_large_pages(reinterpret_cast<void*>(begin), end - begin);
 }
 // Zero; one where there is no memory; two where products cannot be split; three where a piece or a position is beyond
 // those that there are.
-int relatum_encoder(const EncoderJob* job) {
+RELATUM_EXPORT int relatum_encoder(const EncoderJob* job) {
     if (!relatum::are_known(*job)) return 3;
     if (job->products == relatum::kPlain) return !relatum::Encoder<relatum::PlainRows>(*job).run();
     if (job->products == relatum::kBytes) return !relatum::Encoder<relatum::ByteRows>(*job).run();

@@ -33,21 +33,21 @@ bool run(const float* values, const void* weights, const Result& result, int n_r
 }  // namespace relatum
 
 extern "C" {
-void relatum_use_threads(void* parallel, void* count, void* index) {
+RELATUM_EXPORT void relatum_use_threads(void* parallel, void* count, void* index) {
     relatum::threads = {reinterpret_cast<decltype(relatum::Threads::parallel)>(parallel),
                         reinterpret_cast<int (*)()>(count), reinterpret_cast<int (*)()>(index)};
 }
 #if defined(RELATUM_TILES)
 // Whether the system lets this process use the unit.
-int relatum_linear_allowed() { return relatum::tiles_allowed(); }
+RELATUM_EXPORT int relatum_linear_allowed() { return relatum::tiles_allowed(); }
 // The arguments are those of `multiply` in cpu.py; zero, or one where there is no memory.
-int relatum_linear(const float* values, const void* weights, const float* bias, float* results, int n_rows, int depth,
-                   int width, int gelu, int n_threads) {
+RELATUM_EXPORT int relatum_linear(const float* values, const void* weights, const float* bias, float* results,
+                                  int n_rows, int depth, int width, int gelu, int n_threads) {
     if (n_rows < 1 || width < 1) return 0;
     const relatum::Result result{bias, results, width, gelu ? relatum::kGelu : relatum::kNothing};
     return !relatum::run(values, weights, result, n_rows, depth, n_threads);
 }
 #else
-int relatum_linear_allowed() { return 0; }
+RELATUM_EXPORT int relatum_linear_allowed() { return 0; }
 #endif
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "system.h"
 
 namespace relatum {
 
@@ -15,7 +16,7 @@ class Memory {
         static thread_local Memory memory;
         return memory;
     }
-    ~Memory() { std::free(start_); }
+    ~Memory() { free_pages(start_); }
 
     void begin() { places_.clear(), total_ = 0; }
     // The number of the part; one vector more than was asked for, so that whole vectors may be read at its end.
@@ -26,9 +27,9 @@ class Memory {
     }
     bool take() {
         if (total_ <= n_bytes_) return true;
-        std::free(start_);
+        free_pages(start_);
         n_bytes_ = (total_ + 4095) / 4096 * 4096;
-        start_ = static_cast<char*>(std::aligned_alloc(4096, n_bytes_));
+        start_ = static_cast<char*>(allocate_pages(n_bytes_));
         if (!start_) n_bytes_ = 0;
         return start_ != nullptr;
     }

@@ -374,11 +374,11 @@ int dispatch(const Job& job, Way way) {
 
 // All return 0, 1 where there was no memory, 2 where the type of numbers is unknown.
 extern "C" {
-void relatum_use_threads(void* parallel, void* count, void* index) {
+RELATUM_EXPORT void relatum_use_threads(void* parallel, void* count, void* index) {
     relatum::threads = {reinterpret_cast<decltype(relatum::Threads::parallel)>(parallel),
                         reinterpret_cast<int (*)()>(count), reinterpret_cast<int (*)()>(index)};
 }
-int relatum_md_gru_forward(const Job* job) { return relatum::dispatch<>(*job, relatum::Way::kForward); }
-int relatum_md_gru_backward(const Job* job) { return relatum::dispatch<>(*job, relatum::Way::kBackward); }
-int relatum_md_gru_layer(const Job* job) { return relatum::dispatch<>(*job, relatum::Way::kLayer); }
+RELATUM_EXPORT int relatum_md_gru_forward(const Job* job) { return relatum::dispatch<>(*job, relatum::Way::kForward); }
+RELATUM_EXPORT int relatum_md_gru_backward(const Job* job) { return relatum::dispatch<>(*job, relatum::Way::kBackward); }
+RELATUM_EXPORT int relatum_md_gru_layer(const Job* job) { return relatum::dispatch<>(*job, relatum::Way::kLayer); }
 }

@@ -1,18 +1,15 @@
 // Work for threads: tasks of their own where there are enough of them, and shares of one task where there are not.
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <climits>
 #include <cstdint>
+
+#include "system.h"
 
 namespace relatum {
 
 // The functions of the OpenMP library that torch has loaded, so that both use the same threads; the caller finds them.
-// All such libraries have them under the names that GCC gave them.
+// Such libraries have them under the names that GCC gave them. Elsewhere they are those of pool.cpp.
 struct Threads {
     void (*parallel)(void (*work)(void*), void* data, unsigned n_threads, unsigned flags) = nullptr;
     int (*count)() = nullptr;
@@ -35,12 +32,7 @@ class Barrier {
     void wait(int members) {
         if (members == 1) return;
         const int round = round_.load(std::memory_order_relaxed);
-        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
-            arrived_.store(0, std::memory_order_relaxed);
-            round_.store(round + 1);
-            if (sleepers_.load()) call_futex(FUTEX_WAKE_PRIVATE, INT_MAX);
-            return;
-        }
+        if (arrive(members)) return;
         for (int spins = 0; spins < kSpins; ++spins) {
             if (round_.load(std::memory_order_acquire) != round) return;
 #if defined(__x86_64__)
@@ -50,15 +42,21 @@ class Barrier {
 #endif
         }
         sleepers_.fetch_add(1);  // before it looks once more: whoever ends the round sees one of the two
-        while (round_.load() == round) call_futex(FUTEX_WAIT_PRIVATE, round);
+        while (round_.load() == round) sleep_while(round_, round);
         sleepers_.fetch_sub(1);
+    }
+    // Counts in a thread that does not wait; true if it was the last one.
+    bool arrive(int members) {
+        const int round = round_.load(std::memory_order_relaxed);
+        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != members) return false;
+        arrived_.store(0, std::memory_order_relaxed);
+        round_.store(round + 1);
+        if (sleepers_.load()) wake_all(round_);
+        return true;
     }
 
    private:
     static constexpr int kSpins = 2000;
-    static_assert(sizeof(std::atomic<int>) == sizeof(int), "a futex is an int");
-
-    void call_futex(int operation, int value) { syscall(SYS_futex, &round_, operation, value, nullptr, nullptr, 0); }
 
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<int> round_{0};
