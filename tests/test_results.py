@@ -195,6 +195,27 @@ def test_taught_models_have_the_scores_of_their_files() -> None:
     assert len(rows) == 6
 
 
+def test_models_with_written_patterns_have_the_scores_of_their_files() -> None:
+    runs = load("patterns.json")["runs"]
+    wiki = next(run for run in runs if run["name"] == "wiki-patterns-seed-0")
+    rows = rows_with("docs/accuracy.md", "with patterns, test RE+", "with patterns, RE+")
+    assert len(rows) == len(MODELS)
+    for row, model in zip(rows, MODELS, strict=True):
+        is_wiki = model == "wiki"
+        test = wiki["test"] if is_wiki else load(f"{model}.json")["test"]
+        prose = wiki["prose_relations"] if is_wiki else prose_row(model, "none")["relations"]
+        assert row["model"].startswith(f"`{model}`")
+        assert row["with patterns, test RE+"] == shown([test["relations_strict"]["micro"]["f1"]])
+        assert row["with patterns, RE+"] == f"{prose['f1']:.1f}"
+    steps = [wiki["history"][-1], *(one for one in load("wiki.json")["history"] if one["step"] in (500, 1000, 3000))]
+    learned = rows_with("docs/accuracy.md", "loss per word", "RE+, macro")
+    for row, step in zip(learned, steps, strict=True):
+        assert (row["updates"], row["loss per word"]) == (f"{step['step']:,}", f"{step['loss']:.2f}")
+        strict = step["dev"]["relations_strict"]
+        figures = [step["dev"]["entities"]["micro"]["f1"], strict["micro"]["f1"], strict["macro"]["f1"]]
+        assert [row["NER"], row["RE+"], row["RE+, macro"]] == [shown([figure]) for figure in figures]
+
+
 def test_models_of_the_box_have_the_scores_of_their_files() -> None:
     rows = rows_with("docs/accuracy.md", "model in the box", "test RE+")
     assert [row["model in the box"].strip("`") for row in rows] == list(MODELS)

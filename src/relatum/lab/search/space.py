@@ -59,7 +59,7 @@ def make_space(config: Config, fixed: Iterable[str] = ()) -> tuple[list[Dimensio
         Dimension("training.learning_rate", between=(min(2e-4, rate), max(3e-3, rate))),
         Dimension("training.batch_size", _with(training.batch_size, 8, 16, 32)),
         Dimension("training.warmup_steps", _with(training.warmup_steps, steps // 20, steps // 10, steps // 5)),
-        Dimension("model.dropout", _with(model.dropout, 0.2, 0.35, 0.5)),
+        Dimension("model.dropout", _with(model.dropout, 0.1, 0.2, 0.35, 0.5)),
         Dimension("model.n_layers", _with(model.n_layers, 1, 2, 3)),
     ]
     if config.table.kind != "none":
