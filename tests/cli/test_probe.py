@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from relatum.cli.app import app
-from relatum.cli.probe import _show
+from relatum.cli.probe import _cell, _show
 from relatum.errors import DataError, RelatumError
 from relatum.extractor.introspection.probe import Probe, ProbedLayer
 from relatum.extractor.result import Extraction
@@ -40,11 +40,14 @@ def run_json(*arguments: str | Path) -> dict[str, Any]:
 def test_text_shows_what_each_layer_says_and_changes() -> None:
     lines = run("probe", TEXT).stdout.splitlines()
     rows = {tuple(re.split(r"\s{2,}", line.strip()))[:2]: line for line in lines}
-    assert rows["Lee Harvey Oswald", "Peop"].split()[-2:] == ["+", "0.96"]
-    assert rows["Lee Harvey Oswald", "Kill"].split()[-2:] == ["+", "0.86"]
-    assert rows["Lee", "Peop"].split()[-1] == "−"
-    assert rows["Dallas", "Loc"].split()[-1] == "0.92"
-    assert "+" not in rows["Dallas", "Loc"]
+    assert rows["Lee Harvey Oswald", "Peop"].split()[-2:] == ["+", "0.91"]
+    assert rows["Lee Harvey Oswald", "Kill"].split()[-2:] == ["+", "0.87"]
+    assert rows["Dallas", "Loc"].split()[-3:] == ["+", "0.50", "0.99"]
+
+
+def test_cells_mark_what_a_layer_adds_and_leaves_out() -> None:
+    assert [_cell([-1, 0.5, 0.75, -1, -1], number) for number in range(5)] == ["", "+ 0.50", "0.75", "−", ""]
+    assert [_cell([0.5, None], number) for number in range(2)] == ["0.50", ""]
 
 
 def test_relations_of_one_pair_are_listed_by_label() -> None:

@@ -123,11 +123,11 @@ def news() -> Extractor:
 @pytest.mark.parametrize(
     ("text", "entities"),
     [
-        ("Erik Dahl 🇳🇴 was born in Hammerfest, Norway.", ["Erik Dahl", "Hammerfest, Norway"]),
+        ("Erik Dahl 🇳🇴 was born in Hammerfest, Norway.", ["Erik Dahl", "Hammerfest", "Norway"]),
         ("Erik Dahl🇳🇴 lives in Oslo 👍🏽.", ["Erik Dahl", "Oslo"]),
         ("We visited Oslo ✈️ Paris ✈️ Rome.", ["Oslo", "Paris", "Rome"]),
         ("Team: Erik Dahl 🇳🇴 Mia Berg 🇸🇪 John Smith 🇺🇸.", ["Erik Dahl", "Mia Berg", "John Smith"]),
-        ("Erik Dahl was born in Hammerfest,\n\nNorway.", ["Erik Dahl", "Hammerfest,\n\nNorway"]),
+        ("Erik Dahl was born in Hammerfest,\n\nNorway.", ["Erik Dahl", "Hammerfest", "Norway"]),
         ("Norway.", ["Norway"]),
         ("He moved to Washington, D.C.", ["Washington", "D.C."]),
         ("Erik Dahl 1️⃣ lives in Oslo.", ["Erik Dahl", "Oslo"]),

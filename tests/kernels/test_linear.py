@@ -18,6 +18,7 @@ from relatum.kernels import compile as compiling
 from relatum.kernels.compile import AMX, VARIANTS, Source, can_load, compile_source, find_compiler, load
 from relatum.kernels.linear import cpu
 from relatum.kernels.linear.cpu import SOURCE, is_available, multiply, pack
+from relatum.kernels.systems import SYSTEMS
 
 EMULATED = replace(SOURCE, flags=("-O1", "-DRELATUM_EMULATE_TILES"), needs=frozenset())
 SOURCES = {"emulated": EMULATED, "here": SOURCE}
@@ -164,7 +165,8 @@ def test_unit_that_the_system_withholds_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     withheld = replace(SOURCE, flags=("-O0",), needs=frozenset())
-    monkeypatch.setattr(compiling, "_NATIVE", {"x86_64": ("-march=x86-64-v3",)})
+    older = SYSTEMS["Linux"]._replace(native={"x86_64": ("-march=x86-64-v3",)})
+    monkeypatch.setattr(compiling, "this_system", lambda: older)
     assert not is_available(withheld)
     assert "does not let this process use the CPU's matrix unit" in caplog.text
 
