@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def blocks(page: Path, language: str) -> list[str]:
     """The fenced blocks of a page in one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _level_of_warnings() -> Iterator[None]:
+    """Undo what a page says to hear less of unseen letters: other tests listen for that warning."""
+    logger = logging.getLogger("relatum.extractor.unseen")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture

@@ -46,7 +46,9 @@ def test_copy_finds_the_same_with_the_calibrated_scores(examples_folder: Path, t
     found = relatum.calibrate("news", str(data), out=str(tmp_path / "own"), device="cpu")
     assert found.folder == tmp_path / "own"
     assert found.before.entities.n == found.after.entities.n > 50
-    assert (found.after.entities.error or 1) < (found.before.entities.error or 0) / 2
+    assert (found.after.entities.error or 1) < (found.before.entities.error or 0)
+    assert found.before.relations_strict.n == found.after.relations_strict.n > 50
+    assert (found.after.relations_strict.error or 1) < (found.before.relations_strict.error or 0) / 2
     evaluated = relatum.evaluate_model(tmp_path / "own", data, device="cpu")
     assert evaluated.confidence == found.after
     assert evaluated.scores == relatum.evaluate_model("news", data, device="cpu").scores
