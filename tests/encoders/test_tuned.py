@@ -225,12 +225,20 @@ def test_attention_maps_carry_gradients_only_where_asked(make_model: MakeModel, 
             assert any(bool(one.any()) for one in found)
 
 
-@pytest.mark.parametrize(("kind", "tuning"), [("bert", "lora"), ("mpnet", "full"), ("albert", "full")])
-def test_gradient_checkpointing_changes_no_gradient(make_model: MakeModel, kind: str, tuning: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "tuning", "precision"),
+    [("bert", "lora", "fp32"), ("mpnet", "full", "fp32"), ("albert", "full", "fp32"), ("bert", "full", "bf16")],
+)
+def test_gradient_checkpointing_changes_no_gradient(
+    make_model: MakeModel, kind: str, tuning: str, precision: str
+) -> None:
     found, n_kept = [], []
     for checkpointing in ("false", "true"):
         encoder = prepare(
-            make_model(kind), f"encoder.tuning={tuning}", f"encoder.gradient_checkpointing={checkpointing}"
+            make_model(kind),
+            f"encoder.tuning={tuning}",
+            f"encoder.gradient_checkpointing={checkpointing}",
+            f"training.precision={precision}",
         )
         found.append(gradients(encoder))
         kept: list[Tensor] = []
@@ -258,6 +266,24 @@ def test_dropout_is_on_where_gradients_are_and_nowhere_else(make_model: MakeMode
     once, again = (encoder.encode(EncoderInput(SENTENCES)).vectors for _ in range(2))
     assert torch.equal(once, again)
     assert not once.requires_grad
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_dropout_on_a_cpu_is_the_fast_one(
+    make_model: MakeModel, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    rates: list[float] = []
+
+    def keep_all(values: Tensor, p: float, training: bool) -> Tensor:
+        assert training
+        rates.append(p)
+        return values
+
+    monkeypatch.setattr("relatum.encoders.tuned.dropout", keep_all)
+    encoder = prepare(make_model("bert"), "encoder.tuning=full", f"training.precision={precision}")
+    once, again = (read(encoder, EncoderInput(SENTENCES)).vectors for _ in range(2))
+    assert torch.equal(once, again)  # no other dropout is left
+    assert len(rates) == 2 * (1 + 3 * encoder.backbone.n_layers)
 
 
 def test_weights_are_sorted_by_depth(make_model: MakeModel) -> None:

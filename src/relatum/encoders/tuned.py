@@ -27,6 +27,7 @@ from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.resolve import find_encoder
 from relatum.encoders.weights import INDEX, WEIGHTS
+from relatum.layers.dropout import dropout
 
 if TYPE_CHECKING:  # transformers takes seconds to import
     from relatum.encoders.automodel import AutoBackbone
@@ -109,6 +110,7 @@ class TunedEncoder(HuggingFaceEncoder):
 
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
         """Write the learned weights: the files of adapters, or the files of the whole encoder."""
+        folder.mkdir(exist_ok=True)
         if self.config.tuning == "lora":
             save_adapters(self._model, folder, dtype)
             return
@@ -148,12 +150,14 @@ def _computed_twice(forward: Callable[..., Any]) -> Callable[..., Any]:
     The library offers this for some models and not for others, such as MPNet.
     """
 
-    from torch.utils.checkpoint import checkpoint  # nobody else waits for it
+    from torch.utils.checkpoint import checkpoint, noop_context_fn  # nobody else waits for it
 
     def again(*arguments: Any, **named: Any) -> Any:
         if not torch.is_grad_enabled():
             return forward(*arguments, **named)
-        return checkpoint(forward, *arguments, use_reentrant=False, **named)
+        on_cpu = isinstance(arguments[0], Tensor) and arguments[0].is_cpu  # then it is computed again as in _precision
+        contexts = (lambda: (nullcontext(), _CpuFunctions())) if on_cpu else noop_context_fn
+        return checkpoint(forward, *arguments, use_reentrant=False, context_fn=contexts, **named)
 
     return again
 
@@ -161,19 +165,26 @@ def _computed_twice(forward: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def _precision(device: torch.device, dtype: torch.dtype | None) -> Iterator[None]:
     """Within the block, compute products in half precision; norms, softmax and sums between layers are in float32."""
-    if dtype is None:
-        yield
-        return
-    with torch.autocast(device.type, dtype), nullcontext() if device.type == "cuda" else _WideSoftmax():
+    with (
+        nullcontext() if dtype is None else torch.autocast(device.type, dtype),
+        nullcontext() if device.type == "cuda" else _CpuFunctions(),
+    ):
         yield
 
 
-class _WideSoftmax(TorchFunctionMode):
-    """Softmax in float32: autocast sees to it on a GPU, and not on a CPU."""
+class _CpuFunctions(TorchFunctionMode):
+    """Our own dropout, which is faster on a CPU; and softmax in float32, which autocast has on a GPU only."""
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
         named = named or {}
         if function in (torch.softmax, torch.nn.functional.softmax, Tensor.softmax):
             scores, *rest = arguments
             return function(scores.float(), *rest, **named)
+        if function is torch.nn.functional.dropout:
+            return _dropout(*arguments, **named)
         return function(*arguments, **named)
+
+
+def _dropout(values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    del inplace  # for memory alone
+    return dropout(values, p, training)

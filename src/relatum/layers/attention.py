@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from relatum.layers.dropout import Dropout
 from relatum.layers.precision import scoring_dtype
 
 
@@ -82,11 +83,11 @@ class SequenceLayer(nn.Module):
         self.feedforward = nn.Sequential(
             nn.Linear(width, feedforward_width),
             nn.ReLU(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(feedforward_width, width),
-            nn.Dropout(dropout),
+            Dropout(dropout),
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, sequence: Tensor, table: Tensor | None, mask: Tensor) -> tuple[Tensor, Tensor]:
         attended, weights = self.attention(sequence, table, mask)

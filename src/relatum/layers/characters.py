@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from relatum.layers.dropout import Dropout
+
 _SHARES = 256
 """Rows among which padding is shared out, see `CharacterLSTM._embed`."""
 
@@ -80,7 +82,7 @@ class CharacterLSTM(nn.Module):
     def __init__(self, n_characters: int, width: int, dropout: float) -> None:
         super().__init__()
         self.embedding = nn.Embedding(n_characters, width, padding_idx=0)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
         self.width = width
 

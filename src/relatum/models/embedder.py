@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from relatum.layers.characters import CharacterLSTM
+from relatum.layers.dropout import Dropout
 from relatum.layers.mixing import LayerMixing
 from relatum.models.inputs import ModelInputs, Vectors
 
@@ -51,7 +52,7 @@ class TextEmbedder(nn.Module):
         joined += 0 if characters is None else characters.width
         joined += 0 if words is None else words.get_buffer("vectors").shape[1]
         self.projection = nn.Linear(joined, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, inputs: ModelInputs) -> Tensor:
         """(batch, words, width)"""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from relatum.layers.dropout import Dropout
 from relatum.layers.pairing import Pairing
 from relatum.layers.precision import product_dtype, scoring_dtype, without_autocast
 from relatum.models.embedder import TextEmbedder
@@ -42,7 +43,7 @@ class TableSequenceNetwork(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.entity_scorer = entity_scorer
         self.relation_scorer = relation_scorer
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.n_rounds = n_rounds
         self.table_reads_sequence = table_reads_sequence
         self.entities_on_diagonal = entities_on_diagonal
