@@ -12,8 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from relatum.config import EncoderConfig
 from relatum.encoders.base import EncoderInput
+from relatum.encoders.resolve import load_encoder
 from relatum.errors import ConfigError, RelatumError
+from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model
 from relatum.models.model import Model
 from relatum.training.arguments import TrainArguments
@@ -146,12 +149,13 @@ def test_start_from_a_model_helps_from_the_first_update(small_corpus: Path, firs
     assert started.losses[0] < 0.9 * fresh.losses[0]
 
 
+@pytest.mark.parametrize("with_adapters", [False, True])
 def test_run_that_is_resumed_does_not_need_the_model_it_started_from(
-    small_corpus: Path, first: Path, tmp_path: Path
+    small_corpus: Path, first: Path, tuned: Path, tmp_path: Path, with_adapters: bool
 ) -> None:
     undisturbed, stopped, gone = tmp_path / "undisturbed", tmp_path / "stopped", tmp_path / "model"
-    shutil.copytree(first, gone)
-    given = [*SIZES, f"training.start={gone}"]
+    shutil.copytree(tuned if with_adapters else first, gone)
+    given = [*SIZES, f"training.start={gone}", *(["encoder.tuning=frozen"] if with_adapters else [])]
     whole = load_model(train(small_corpus, out=undisturbed, overrides=given, device="cpu").model)
     heard = Silent()
     heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
@@ -179,9 +183,16 @@ def test_settings_that_contradict_the_model_are_an_error(small_corpus: Path, fir
         start(small_corpus, first, tmp_path / "run", "model.width=17")
 
 
-def test_adapters_of_an_encoder_are_taken_over(small_corpus: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    lora = [*READING, f"encoder.name={tiny_bert}", "encoder.tuning=lora", "training.encoder_learning_rate=0.05"]
-    tuned = train(small_corpus, out=tmp_path / "tuned", overrides=lora, device="cpu").model
+@pytest.fixture(scope="module")
+def tuned(small_corpus: Path, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of a run that tuned an encoder by adapters."""
+    lora = [*READING, f"encoder.name={tiny_bert}", "encoder.store=name", "encoder.tuning=lora"]
+    folder = tmp_path_factory.mktemp("runs") / "tuned"
+    lora += ["training.encoder_learning_rate=0.05"]
+    return train(small_corpus, out=folder, overrides=lora, device="cpu").model
+
+
+def test_adapters_of_an_encoder_are_taken_over(small_corpus: Path, tuned: Path, tmp_path: Path) -> None:
     batch = EncoderInput([["Tom", "met", "Ann"]])
     before = load_model(tuned).encoder
     unchanged = "training.encoder_learning_rate=1e-30"
@@ -193,8 +204,8 @@ def test_adapters_of_an_encoder_are_taken_over(small_corpus: Path, tiny_bert: Pa
     wanted = before.encode(batch).vectors
     assert torch.equal(after.encode(batch).vectors, wanted)
     assert not torch.allclose(plain.encode(batch).vectors, wanted)
-    with pytest.raises(ConfigError, match="the encoder of this model was tuned by adapters"):
-        start(small_corpus, tuned, tmp_path / "frozen", "encoder.tuning=frozen")
+    with pytest.raises(ConfigError, match=r'has adapters, which are lost with encoder.tuning = "full"'):
+        start(small_corpus, tuned, tmp_path / "full", "encoder.tuning=full")
     with pytest.raises(ConfigError, match="the adapters do not fit this encoder"):
         start(small_corpus, tuned, tmp_path / "rank", unchanged, "encoder.lora_rank=3")
 
@@ -210,3 +221,44 @@ def test_encoder_that_is_stored_inside_a_model_is_found_there(
     again, heard = start(small_corpus, model, tmp_path / "run")
     assert again.config.encoder.name == str(model.absolute() / "encoder")
     assert any("100.0% of" in line for line in heard.said)
+
+
+def test_frozen_encoder_keeps_the_adapters_of_the_model_it_starts_from(
+    small_corpus: Path, tuned: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    frozen = [*SIZES, f"training.start={tuned}", "encoder.tuning=frozen"]
+    model = train(small_corpus, out=tmp_path / "frozen", overrides=frozen, device="cpu").model
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        assert (model / "adapter" / name).read_bytes() == (tuned / "adapter" / name).read_bytes()
+    batch = EncoderInput([["Tom", "met", "Ann"]])
+    plain = load_encoder(EncoderConfig(name=str(tiny_bert), n_layers=1), want_maps=True)
+    before, after = load_model(tuned).encoder, load_model(model).encoder
+    assert before is not None
+    assert after is not None
+    assert plain is not None
+    assert torch.equal(after.encode(batch).vectors, before.encode(batch).vectors)
+    assert not torch.allclose(after.encode(batch).vectors, plain.encode(batch).vectors)
+    # The network has learned, and reads the same through compiled code, which knows nothing of the run.
+    text = "Tom Reed of Oslo met Ana Lind in Rome ."
+    assert not torch.equal(weights(load_model(model))["embedder.projection.weight"], _projection(tuned))
+    assert str(Extractor.from_pretrained(model)(text)) == str(Extractor.from_pretrained(model, runtime="torch")(text))
+    # A run that starts from this model has the adapters, too.
+    again, _ = start(small_corpus, model, tmp_path / "again")
+    assert again.config.encoder.tuning == "frozen"
+    assert again.encoder is not None
+    assert torch.equal(again.encoder.encode(batch).vectors, before.encode(batch).vectors)
+
+
+def _projection(model: Path) -> Tensor:
+    return weights(load_model(model))["embedder.projection.weight"]
+
+
+def test_adapters_that_change_during_a_run_are_not_saved(tuned: Path, tmp_path: Path) -> None:
+    source = tmp_path / "model"
+    shutil.copytree(tuned, source)
+    model = load_model(source)
+    assert model.encoder is not None
+    with (source / "adapter" / "adapter_config.json").open("a") as stream:
+        stream.write("\n")
+    with pytest.raises(RelatumError, match="the adapters have changed since they were loaded"):
+        model.encoder.save_learned(tmp_path / "saved", torch.float32)

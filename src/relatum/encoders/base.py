@@ -193,7 +193,10 @@ class TextEncoder(Protocol):
         """Write out features that wait to be written, if the encoder keeps features on disk."""
 
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
-        """Write what was learned on top of the encoder's own files, adapters or all weights, if there is any."""
+        """Write what was learned on top of the encoder's own files, adapters or all weights, to a folder.
+
+        If nothing was learned, the folder is not made.
+        """
 
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         """Return the encoder with `replace(transformer)` in place of every frozen transformer in it."""

@@ -57,6 +57,7 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         self.folder = folder
         self.adapters = adapters
         """The folder of the adapters that were added to the weights; None where there are none."""
+        self._adapters_hash = None if adapters is None else adapters_hash(adapters)
         self.backbone = backbone
         self.config = config
         self.want_maps = want_maps
@@ -113,8 +114,8 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         config = self.config
         n_layers = config.n_layers if config.mixing == "mean" else config.mixing
         settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self.want_maps]
-        if self.adapters is not None:
-            settings.append(adapters_hash(self.adapters))
+        if self._adapters_hash is not None:
+            settings.append(self._adapters_hash)
         if config.context:
             settings.append(f"context {config.context}")
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
@@ -127,8 +128,13 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
         """Copy the adapters that were added to the weights."""
         del dtype  # they stay as they are stored
-        if self.adapters is not None:
-            shutil.copytree(self.adapters, folder, dirs_exist_ok=True)
+        if self.adapters is None:
+            return
+        shutil.copytree(self.adapters, folder, dirs_exist_ok=True)
+        if adapters_hash(folder) != self._adapters_hash:
+            raise RelatumError(
+                f"{self.adapters}: the adapters have changed since they were loaded; put the former ones back"
+            )
 
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         return replace(self)

@@ -166,14 +166,11 @@ def _save_encoder(model: Model, folder: Path, before: Path | None, known: dict[s
     source = encoder.folder
     name = model.config.encoder.name
     inside = model.config.encoder.store == "inside" or tuning == "full"  # nowhere else is there such an encoder
-    if tuning == "lora":
-        (folder / ADAPTERS).mkdir()
-        encoder.save_learned(folder / ADAPTERS, dtype)
     if tuning == "full" and encoder.trained is not None:
         source = folder / ENCODER
-        source.mkdir()
         encoder.save_learned(source, dtype)
         return _describe(source, name, inside)
+    encoder.save_learned(folder / ADAPTERS, dtype)
     if inside:
         known |= _copy_encoder(source, folder, before, ENCODER)
     return _describe(source, name, inside)

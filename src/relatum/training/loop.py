@@ -49,6 +49,7 @@ from relatum.training.setup import learned_parts, make_model, set_up_device, wit
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
 from relatum.training.thresholds import fit_thresholds
+from relatum.training.warm_start import find_start_adapters
 from relatum.types import Example, Prediction
 
 _UNREAD = 50
@@ -130,6 +131,7 @@ def _train(
     with folder.locked(monitor.say) if processes.main else nullcontext():  # settings that cannot be used make no folder
         if not resume and processes.main:
             folder.create(record)
+            prepared.keep_adapters()
             on_made()
         _refuse_complete(folder)  # another process may have ended it while this one was getting ready
         prepared.take_up()
@@ -139,6 +141,10 @@ def _train(
 def _refuse_complete(folder: RunFolder) -> None:
     if folder.result.exists():
         raise RelatumError(f"{folder.path}: this run is complete; its model is {folder.model}")
+
+
+def _kept_adapters(folder: RunFolder) -> Path | None:
+    return folder.adapters if folder.adapters.is_dir() else None
 
 
 class _Run:
@@ -161,7 +167,8 @@ class _Run:
         has_weights = resume and bool(list_checkpoints(folder.checkpoints))
         if not resume:
             check_teachers(self._config, data.schema)
-        self._stored, remarks = make_model(data, self._config, device, has_weights)
+        adapters = _kept_adapters(folder) if has_weights else find_start_adapters(self._config)
+        self._stored, remarks = make_model(data, self._config, device, has_weights, adapters)
         training = self._config.training
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
         unlabelled, _ = cut_long(data.unlabelled, self._stored.encoder, self._config)
@@ -201,6 +208,12 @@ class _Run:
         self._last_read = time.monotonic()
         self._sampler = Sampler(lengths, training)
         processes.seed(training.seed)
+
+    def keep_adapters(self) -> None:
+        """Copy the adapters of a frozen encoder to the run's folder, for a run that is resumed."""
+        encoder = self._stored.encoder
+        if encoder is not None and encoder.trained is None:
+            encoder.save_learned(self._folder.adapters, torch.float32)
 
     def take_up(self) -> None:
         """Go on from the last checkpoint, if there is one."""

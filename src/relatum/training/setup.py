@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -60,18 +61,19 @@ def _absolute(encoder: str) -> str:
 
 
 def make_model(
-    data: TrainingData, config: Config, device: torch.device, has_weights: bool = False
+    data: TrainingData, config: Config, device: torch.device, has_weights: bool = False, adapters: Path | None = None
 ) -> tuple[Model, list[str]]:
     """Make a model with fresh weights, drawn by the seed, or those of `training.start`; return it and remarks on it.
 
     A run that is resumed has its weights in a checkpoint, and does not need the model that it was started from.
+    `adapters` are added to a frozen encoder.
     """
     remarks: list[str] = []
     wants_maps = config.table.attention_maps and config.table.kind != "none"
     vectors = _read_vectors(config.words.path)
     encoder: TextEncoder | None
     if config.encoder.tuning == "frozen":
-        encoder = load_encoder(config.encoder, wants_maps)
+        encoder = load_encoder(config.encoder, wants_maps, adapters=adapters)
     else:
         encoder = TunedEncoder.prepare(config, wants_maps)
         sizes = [(one.numel(), one.requires_grad) for one in encoder.module.parameters()]

@@ -12,10 +12,10 @@ from relatum.config import Config, find_given, list_keys, without_idle
 from relatum.encoders.adapters import load_adapters
 from relatum.errors import ConfigError
 from relatum.extractor.finding import find_model, shipped_models
-from relatum.models.checkpoint import load_model
+from relatum.models.checkpoint import load_stored
 from relatum.models.model import Model
 from relatum.models.record import ModelRecord
-from relatum.models.stored import ADAPTERS, inside_names
+from relatum.models.stored import StoredModel, inside_names
 from relatum.models.vocabulary import FIRST
 from relatum.training.arguments import write_override
 
@@ -81,8 +81,10 @@ def take_over(model: Model, name: str) -> str:
     models have are known from the start.
     """
     path = find_model(name)
-    start = load_model(path, "cpu", model.config.text.functions())
-    _take_adapters(model, start, path)
+    stored = StoredModel.read(path, model.config.text.functions())
+    start = load_stored(stored)
+    if stored.adapters is not None:
+        _take_adapters(model, stored.adapters)
     before = start.network.state_dict()
     weights = model.network.state_dict()
     n_taken = n_all = 0
@@ -104,17 +106,23 @@ def _labels(model: Model) -> set[str]:
     return {*model.schema.entity_types, *model.schema.relation_names}
 
 
-def _take_adapters(model: Model, start: Model, path: Path) -> None:
-    """Copy the adapters of an encoder; refuse settings that would lose them."""
-    if start.config.encoder.tuning != "lora":
-        return
-    encoder = None if model.encoder is None else model.encoder.trained
-    if model.config.encoder.tuning != "lora" or encoder is None:
+def find_start_adapters(config: Config) -> Path | None:
+    """Return the adapters of the model that a run starts from, for a frozen encoder; None if it has none."""
+    if config.training.start is None:
+        return None
+    return StoredModel.read(find_model(config.training.start), config.text.functions()).adapters
+
+
+def _take_adapters(model: Model, adapters: Path) -> None:
+    """Copy the adapters of an encoder, unless it is frozen and has them already; refuse to lose them."""
+    tuning = model.config.encoder.tuning
+    if tuning == "lora" and model.encoder is not None and model.encoder.trained is not None:
+        load_adapters(model.encoder.trained.module, adapters)
+    elif tuning != "frozen":
         raise ConfigError(
-            "training.start: the encoder of this model was tuned by adapters, which are lost with encoder.tuning = "
-            f'"{model.config.encoder.tuning}"; leave encoder.tuning to the model'
+            "training.start: the encoder of this model has adapters, which are lost with encoder.tuning = "
+            f'"{tuning}"; set it to "lora" to train the adapters on, or to "frozen" to keep them as they are'
         )
-    load_adapters(encoder.module, path / ADAPTERS)
 
 
 def _matching_rows(key: str, model: Model, start: Model) -> list[tuple[int, int]] | None:
