@@ -185,7 +185,7 @@ def _layer_backward(
     grad_inputs = flat @ _joined_weight(input_weight, width).mT
     grad_joined = (inputs.mT @ flat).unflatten(1, (n_directions, -1)).transpose(0, 1)
     grad_input_weight = torch.cat((grad_joined[..., width:-width], grad_joined[..., :width]), -1)
-    sums = projected.sum(0, dtype=torch.promote_types(projected.dtype, torch.float32)).to(projected.dtype)
+    sums = projected.sum(0)  # half precision is summed in float32
     grad_input_bias = torch.cat((sums[:, width:-width], sums[:, :width]), -1)
     grad_state_bias = sums[:, width:].clone()
     grad_state_weight = torch.zeros_like(state_weight)
