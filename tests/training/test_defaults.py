@@ -70,10 +70,11 @@ def test_defaults_keep_the_longest_sentence_whole_up_to_the_papers_cells() -> No
     assert [chosen(5, length=length)["training.max_cells"] for length in (20, 200, 900)] == [32_768, 40_000, 100_000]
 
 
-def test_defaults_take_bf16_where_a_gpu_has_it() -> None:
+def test_defaults_take_bf16_where_the_device_has_it() -> None:
     assert chosen(100, Machine("cuda", 2, bf16=True))["training.precision"] == "bf16"
     assert "training.precision" not in chosen(100, Machine("cuda", 2))
-    assert "training.precision" not in chosen(100, Machine("cpu", 2, bf16=True))
+    assert chosen(100, Machine("cpu", 2, bf16=True))["training.precision"] == "bf16"
+    assert "training.precision" not in chosen(100, Machine("cpu", 2))
 
 
 def test_choices_say_why() -> None:
@@ -115,9 +116,11 @@ def test_settle_reports_settings_that_are_wrong() -> None:
         fill_defaults(None, ["training.steps=none"], [10], TWO_CORES)
 
 
-def test_find_machine_knows_a_cpu() -> None:
+@pytest.mark.parametrize(("flags", "bf16"), [({"avx2", "avx512f"}, False), ({"avx512f", "avx512_bf16"}, True)])
+def test_find_machine_knows_a_cpu(flags: set[str], bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relatum.training.defaults.cpu_flags", lambda: frozenset(flags))
     machine = find_machine(torch.device("cpu"))
-    assert (machine.device, machine.bf16) == ("cpu", False)
+    assert (machine.device, machine.bf16) == ("cpu", bf16)
     assert machine.cores == torch.get_num_threads()
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from relatum.config import Config, load_config, trace_config, without_idle
 from relatum.config.conditions import CONDITIONS
+from relatum.kernels.compile import cpu_flags
 from relatum.tagging.shape import Shape
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Machine:
     """`cpu` or `cuda`."""
     cores: int
     bf16: bool = False
-    """True if the device is a GPU with instructions for bfloat16."""
+    """True if the device has instructions for bfloat16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,9 @@ def pick_defaults(
         )
     if on_cpu:
         settings += _for_cpu(lengths, machine)
-    elif machine.bf16:
-        settings.append(DefaultedSetting("training.precision", "bf16", "this GPU computes faster in it"))
+    if machine.bf16:
+        device = "CPU" if on_cpu else "GPU"
+        settings.append(DefaultedSetting("training.precision", "bf16", f"this {device} computes faster in it"))
     return [setting for setting in settings if setting.key not in given]
 
 
@@ -164,5 +166,8 @@ def find_machine(device: torch.device) -> Machine:
     """Describe this machine, for training on a device."""
     import torch
 
-    bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cuda":
+        bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        bf16 = device.type == "cpu" and "avx512_bf16" in cpu_flags()
     return Machine(device.type, torch.get_num_threads(), bf16)
