@@ -195,9 +195,9 @@ def tuned(small_corpus: Path, tiny_bert: Path, tmp_path_factory: pytest.TempPath
 def test_adapters_of_an_encoder_are_taken_over(small_corpus: Path, tuned: Path, tmp_path: Path) -> None:
     batch = EncoderInput([["Tom", "met", "Ann"]])
     before = load_model(tuned).encoder
-    unchanged = "training.encoder_learning_rate=1e-30"
-    after = start(small_corpus, tuned, tmp_path / "run", unchanged)[0].encoder
-    plain = start(small_corpus, tuned, tmp_path / "plain", unchanged, "encoder.lora_alpha=1e-9")[0].encoder
+    unchanged = ("encoder.tuning=lora", "training.encoder_learning_rate=1e-30")
+    after = start(small_corpus, tuned, tmp_path / "run", *unchanged)[0].encoder
+    plain = start(small_corpus, tuned, tmp_path / "plain", *unchanged, "encoder.lora_alpha=1e-9")[0].encoder
     assert before is not None
     assert after is not None
     assert plain is not None
@@ -207,7 +207,7 @@ def test_adapters_of_an_encoder_are_taken_over(small_corpus: Path, tuned: Path, 
     with pytest.raises(ConfigError, match=r'has adapters, which are lost with encoder.tuning = "full"'):
         start(small_corpus, tuned, tmp_path / "full", "encoder.tuning=full")
     with pytest.raises(ConfigError, match="the adapters do not fit this encoder"):
-        start(small_corpus, tuned, tmp_path / "rank", unchanged, "encoder.lora_rank=3")
+        start(small_corpus, tuned, tmp_path / "rank", *unchanged, "encoder.lora_rank=3")
 
 
 def test_encoder_that_is_stored_inside_a_model_is_found_there(
@@ -251,6 +251,25 @@ def test_frozen_encoder_keeps_the_adapters_of_the_model_it_starts_from(
 
 def _projection(model: Path) -> Tensor:
     return weights(load_model(model))["embedder.projection.weight"]
+
+
+def test_encoder_is_frozen_on_a_cpu_unless_a_file_or_setting_says_otherwise(
+    small_corpus: Path, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text("training.steps = 1\n", encoding="utf-8")
+
+    def tuning(device: str, config: Path | None, *overrides: str) -> str:
+        given = (f"training.start={tuned}", *overrides)
+        return TrainArguments(small_corpus, tmp_path, config, given, device=device).load_config().encoder.tuning
+
+    assert tuning("cpu", None) == "frozen"
+    assert tuning("cpu", settings, "training.sizes=auto") == "frozen"
+    assert tuning("cpu", settings) == "lora"
+    assert tuning("cpu", None, "training.sizes=given") == "lora"
+    assert tuning("cpu", None, "encoder.tuning=lora") == "lora"
+    monkeypatch.setattr("relatum.training.arguments.choose_device", torch.device)
+    assert tuning("cuda", None) == "lora"
 
 
 def test_adapters_that_change_during_a_run_are_not_saved(tuned: Path, tmp_path: Path) -> None:

@@ -31,16 +31,16 @@ _OWN: tuple[str, ...] = (
 """Settings in these sections that a run may choose for itself."""
 
 
-def taken_overrides(path: Path | None, overrides: Sequence[str]) -> list[str]:
+def taken_overrides(path: Path | None, overrides: Sequence[str], freeze: bool = False) -> list[str]:
     """Return the settings that a run takes from other models, as `--set` takes them, except settings that are given.
 
-    The model that it starts from gives it its sizes. Without one, its teachers give it their tagging, which must be the
-    same.
+    The model that it starts from gives it its sizes; with `freeze`, its encoder stays as it is. Without such a model,
+    the run's teachers give it their tagging, which must be the same.
     """
     given = find_given(path, overrides)
     start = given["training.start"].value if "training.start" in given else None
     teachers = given["training.teachers"].value if "training.teachers" in given else None
-    sections, own = _SECTIONS, _OWN
+    sections, own = _SECTIONS, (*_OWN, "encoder.tuning") if freeze else _OWN
     if isinstance(start, str):
         name = start
     elif isinstance(teachers, list) and teachers and isinstance(teachers[0], str):
@@ -99,7 +99,12 @@ def take_over(model: Model, name: str) -> str:
     if model.config.tagging.kind != start.config.tagging.kind:
         known -= set(model.schema.entity_types)  # they have other tags
     labels = f"; it knows the labels {', '.join(sorted(known))}" if known else ""
-    return f"the run starts from {name}: {n_taken / n_all:.1%} of {n_all:,} weights are taken over{labels}"
+    adapters = ""
+    if stored.adapters is not None and model.config.encoder.tuning == "frozen":
+        adapters = (
+            "; the adapters of its encoder stay as they are (--set encoder.tuning=lora trains them on, more slowly)"
+        )
+    return f"the run starts from {name}: {n_taken / n_all:.1%} of {n_all:,} weights are taken over{labels}{adapters}"
 
 
 def _labels(model: Model) -> set[str]:
