@@ -22,6 +22,7 @@ BENCHMARKS = (
     "kills",
     "serve",
     "waiting",
+    "updates",
 )
 """The other modules here are parts of these."""
 

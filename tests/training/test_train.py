@@ -16,7 +16,7 @@ import relatum
 from relatum.config import Config, load_config
 from relatum.errors import ConfigError, RelatumError
 from relatum.training import loop
-from relatum.training.arguments import ArgumentError, config_overrides
+from relatum.training.arguments import ArgumentError, TrainArguments, config_overrides
 from relatum.training.loop import TrainingStopped
 
 from .conftest import TINY, Silent
@@ -59,6 +59,25 @@ def test_train_chooses_sizes_and_a_folder_and_tells_a_function(
     assert any(line.startswith("relatum: chosen for this data and machine") for line in lines)
     assert "relatum: the folder of the run is runs/news-1" in lines
     assert any(line.startswith("step 4 of 4") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "suggested"),
+    [
+        ((), True),
+        (("training.start=news",), False),
+        (("training.sizes=given",), False),
+        (("encoder.kind=none",), False),
+        (('encoder.beside=["mpnet-base"]',), False),
+    ],
+)
+def test_train_suggests_to_start_from_a_model_if_there_are_few_sentences(
+    small_corpus: Path, tmp_path: Path, given: tuple[str, ...], suggested: bool
+) -> None:
+    heard: list[str] = []
+    TrainArguments(small_corpus, tmp_path / "run", None, given, device="cpu").prepare(None, heard.append)
+    said = [line for line in heard if "training sentences are few: if they are English, --start wiki" in line]
+    assert len(said) == suggested
 
 
 def test_train_takes_a_config_as_it_is(small_corpus: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from relatum.extractor.device import choose_device
 from relatum.tagging.shape import measure_shape
 from relatum.training.batches import cut_long
 from relatum.training.corpus import FoldChoice, TrainingData, load_training_data
-from relatum.training.defaults import fill_defaults, find_machine, leaves_tagging_open
+from relatum.training.defaults import FEW, fill_defaults, find_machine, leaves_tagging_open, may_start
 from relatum.training.folder import RunRecord
 from relatum.training.processes import is_main_process
 
@@ -113,6 +113,9 @@ class TrainArguments:
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)
             say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")
+            if len(train) < FEW and may_start(config):
+                n = len(train)
+                say(f"{n} training sentences are few: if they are English, --start wiki is likely to find more")
         return config
 
     def make_record(self, config: Config, data: TrainingData, fold: FoldChoice | None = None) -> RunRecord:

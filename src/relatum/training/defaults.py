@@ -12,7 +12,7 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relatum.config import Config, load_config, trace_config, without_idle
+from relatum.config import Config, EncoderConfig, load_config, trace_config, without_idle
 from relatum.config.conditions import CONDITIONS
 from relatum.kernels.compile import cpu_flags
 from relatum.tagging.shape import Shape
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 FEW = 500
-"""The number of training sentences below which batches are halved."""
+"""The number of training sentences below which batches are halved, and a start from a trained model is suggested."""
 MANY_CORES = 8
 
 
@@ -145,6 +145,11 @@ def leaves_tagging_open(config: Config, path: Path | None, given: Collection[str
     }
     can_have_spans = config.table.kind != "none" and config.training.diagonal_loss and of_words.isdisjoint(given)
     return leaves_open(config, path, given) and "tagging.kind" not in given and can_have_spans
+
+
+def may_start(config: Config) -> bool:
+    """True if a run could start from a trained model: it does not yet, and has the encoder that comes with relatum."""
+    return config.training.start is None and config.encoder.names == EncoderConfig().names
 
 
 def _for_spans(shape: Shape) -> list[DefaultedSetting]:
