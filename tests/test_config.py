@@ -117,6 +117,7 @@ def test_config_keys_have_a_meaning_and_a_default_that_validates() -> None:
 OPTIONAL = [
     "data.overlaps",
     "encoder.cache_path",
+    "encoder.adapters",
     "encoder.lora_modules",
     "words.path",
     "table.width",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from relatum.config import Config, EncoderConfig, load_config, without_idle
 from relatum.encoders.base import EncoderInput, EncoderOutput
-from relatum.encoders.hashing import adapters_hash, encoder_files, file_hash
+from relatum.encoders.hashing import encoder_files, file_hash, read_adapters
 from relatum.encoders.huggingface import HuggingFaceEncoder
 from relatum.encoders.tuned import TunedEncoder
 from relatum.encoders.weight_changes import read_changes
@@ -357,7 +357,7 @@ def test_adapters_of_another_encoder_or_kind_are_refused(make_model: MakeModel, 
     with pytest.raises(RelatumError, match=r"adapters of the encoder cannot be read"):
         read_changes(tmp_path)
     with pytest.raises(RelatumError, match=r"adapters of the encoder cannot be read"):
-        adapters_hash(tmp_path)
+        read_adapters(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def test_train_chooses_sizes_and_a_folder_and_tells_a_function(
         (("training.start=news",), False),
         (("training.sizes=given",), False),
         (("encoder.kind=none",), False),
+        (("encoder.tuning=full",), False),
         (('encoder.beside=["mpnet-base"]',), False),
     ],
 )
@@ -76,7 +77,9 @@ def test_train_suggests_to_start_from_a_model_if_there_are_few_sentences(
 ) -> None:
     heard: list[str] = []
     TrainArguments(small_corpus, tmp_path / "run", None, given, device="cpu").prepare(None, heard.append)
-    said = [line for line in heard if "training sentences are few: if they are English, --start wiki" in line]
+    said = [
+        line for line in heard if "training sentences are few: if they are English, --set training.start=wiki" in line
+    ]
     assert len(said) == suggested
 
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from relatum.config import EncoderConfig
+from relatum.config import EncoderConfig, dump_config
 from relatum.encoders.base import EncoderInput
 from relatum.encoders.resolve import load_encoder
 from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.extractor import Extractor
 from relatum.models.checkpoint import load_model
 from relatum.models.model import Model
-from relatum.training.arguments import TrainArguments
+from relatum.training.arguments import TrainArguments, config_overrides
 from relatum.training.loop import TrainingStopped
-from relatum.training.train import resume, train
+from relatum.training.train import resume, train, train_runs
 
 from .conftest import TINY, Silent
 
@@ -149,13 +152,12 @@ def test_start_from_a_model_helps_from_the_first_update(small_corpus: Path, firs
     assert started.losses[0] < 0.9 * fresh.losses[0]
 
 
-@pytest.mark.parametrize("with_adapters", [False, True])
 def test_run_that_is_resumed_does_not_need_the_model_it_started_from(
-    small_corpus: Path, first: Path, tuned: Path, tmp_path: Path, with_adapters: bool
+    small_corpus: Path, first: Path, tmp_path: Path
 ) -> None:
     undisturbed, stopped, gone = tmp_path / "undisturbed", tmp_path / "stopped", tmp_path / "model"
-    shutil.copytree(tuned if with_adapters else first, gone)
-    given = [*SIZES, f"training.start={gone}", *(["encoder.tuning=frozen"] if with_adapters else [])]
+    shutil.copytree(first, gone)
+    given = [*SIZES, f"training.start={gone}"]
     whole = load_model(train(small_corpus, out=undisturbed, overrides=given, device="cpu").model)
     heard = Silent()
     heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
@@ -253,6 +255,108 @@ def _projection(model: Path) -> Tensor:
     return weights(load_model(model))["embedder.projection.weight"]
 
 
+def test_frozen_encoder_and_its_neighbour_keep_their_features(
+    small_corpus: Path, tuned: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    beside = tmp_path / "beside"
+    shutil.copytree(tiny_bert, beside)
+    with (beside / "vocab.txt").open("a", encoding="utf-8") as stream:
+        stream.write("another\n")
+    settings = [*SIZES, f"training.start={tuned}", "encoder.tuning=frozen", f'encoder.beside=["{beside}"]']
+    model = load_model(train(small_corpus, out=tmp_path / "run", overrides=settings, device="cpu").model)
+    batch = EncoderInput([["Tom", "met", "Ann"]])
+    own, before = model.encoder, load_model(tuned).encoder
+    assert own is not None
+    assert before is not None
+    assert torch.equal(own.members[0].encode(batch).vectors, before.encode(batch).vectors)
+
+
+def test_run_with_the_adapters_of_a_model_needs_the_same_ones_when_it_is_resumed(
+    small_corpus: Path, tuned: Path, tmp_path: Path
+) -> None:
+    source, run = tmp_path / "model", tmp_path / "stopped"
+    shutil.copytree(tuned, source)
+    given = [*SIZES, f"training.start={source}", "encoder.tuning=frozen"]
+    whole = load_model(train(small_corpus, out=tmp_path / "undisturbed", overrides=given, device="cpu").model)
+    heard = Silent()
+    heard.on_advance = lambda step: os.kill(os.getpid(), signal.SIGINT) if step == 4 else None
+    with pytest.raises(TrainingStopped):
+        train(small_corpus, out=run, overrides=given, device="cpu", monitor=heard)
+    shutil.move(source, tmp_path / "moved")
+    with pytest.raises(RelatumError, match="no such model"):
+        resume(run)
+    shutil.copytree(tmp_path / "moved" / "adapter", source)  # a folder of peft will do, but not with other weights
+    changed = {name: 2 * weight for name, weight in load_file(source / "adapter_model.safetensors").items()}
+    save_file(changed, source / "adapter_model.safetensors")
+    with pytest.raises(RelatumError, match="of another network \\(the encoder, "):
+        resume(run)
+    shutil.copyfile(tmp_path / "moved" / "adapter" / "adapter_model.safetensors", source / "adapter_model.safetensors")
+    model = load_model(resume(run).model)
+    assert all(torch.equal(weight, weights(whole)[name]) for name, weight in weights(model).items())
+
+
+def test_several_runs_keep_the_adapters(small_corpus: Path, tuned: Path, tmp_path: Path) -> None:
+    given = [override for override in SIZES if not override.startswith("training.seed")]
+    runs = train_runs(small_corpus, out=tmp_path / "runs", overrides=[*given, f"training.start={tuned}"], device="cpu")
+    (run,) = runs.results.values()
+    assert run.config.encoder.tuning == "frozen"
+    again = [value for option, value in pairwise(shlex.split(run.command)) if option == "--set"]
+    assert TrainArguments(small_corpus, tmp_path, None, tuple(again), device="cpu").load_config() == run.config
+    adapters = (tmp_path / "runs" / "seed-0" / "model" / "adapter" / "adapter_model.safetensors").read_bytes()
+    assert adapters == (tuned / "adapter" / "adapter_model.safetensors").read_bytes()
+
+
+def test_settings_of_a_run_with_frozen_adapters_make_the_same_run(
+    small_corpus: Path, tuned: Path, tmp_path: Path
+) -> None:
+    config = TrainArguments(small_corpus, tmp_path, None, (f"training.start={tuned}",), device="cpu").load_config()
+    assert (config.encoder.tuning, config.encoder.adapters) == ("frozen", str(tuned))
+    settings = tmp_path / "settings.toml"
+    settings.write_text(dump_config(config, comments=False, changed=True), encoding="utf-8")
+    for file, given in ((settings, ()), (None, tuple(config_overrides(config)))):
+        assert TrainArguments(small_corpus, tmp_path, file, given, device="cpu").load_config() == config
+
+
+def test_adapters_that_were_frozen_are_trained_on_in_their_own_size(
+    small_corpus: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    lora = [*READING, f"encoder.name={tiny_bert}", "encoder.store=name", "encoder.tuning=lora"]
+    shape = ["encoder.lora_rank=3", "encoder.lora_alpha=5", 'encoder.lora_modules=["query", "value"]']
+    rate = "training.encoder_learning_rate=0.05"
+    first = train(small_corpus, out=tmp_path / "first", overrides=[*lora, *shape, rate], device="cpu").model
+    frozen, heard = start(small_corpus, first, tmp_path / "frozen")
+    assert frozen.config.encoder.tuning == "frozen"
+    assert any("the adapters of its encoder stay as they are" in line for line in heard.said)
+    unchanged = ("encoder.tuning=lora", "training.encoder_learning_rate=1e-30")
+    again, _ = start(small_corpus, tmp_path / "frozen" / "model", tmp_path / "again", *unchanged)
+    assert (again.config.encoder.lora_rank, again.config.encoder.lora_alpha) == (3, 5.0)
+    batch = EncoderInput([["Tom", "met", "Ann"]])
+    before, after = load_model(first).encoder, again.encoder
+    assert before is not None
+    assert after is not None
+    torch.testing.assert_close(after.encode(batch).vectors, before.encode(batch).vectors)
+
+
+@pytest.mark.parametrize("tuning", ["frozen", "lora"])
+def test_adapters_of_another_encoder_of_the_same_size_are_refused(
+    small_corpus: Path, tuned: Path, tiny_bert: Path, tmp_path: Path, tuning: str
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_bert, other)
+    changed = {name: 2 * weight for name, weight in load_file(other / "model.safetensors").items()}
+    save_file(changed, other / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ConfigError, match=r"are of another encoder .*leave encoder\.name to the model"):
+        start(small_corpus, tuned, tmp_path / "run", f"encoder.name={other}", f"encoder.tuning={tuning}")
+
+
+def test_model_without_adapters_has_none_to_add(
+    small_corpus: Path, first: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    given = [*READING, f"encoder.name={tiny_bert}", f"encoder.adapters={first}"]
+    with pytest.raises(ConfigError, match=r"encoder\.adapters: the model .* has no adapters; leave the setting out"):
+        train(small_corpus, out=tmp_path / "run", overrides=given, device="cpu")
+
+
 def test_encoder_is_frozen_on_a_cpu_unless_a_file_or_setting_says_otherwise(
     small_corpus: Path, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,16 +372,18 @@ def test_encoder_is_frozen_on_a_cpu_unless_a_file_or_setting_says_otherwise(
     assert tuning("cpu", settings) == "lora"
     assert tuning("cpu", None, "training.sizes=given") == "lora"
     assert tuning("cpu", None, "encoder.tuning=lora") == "lora"
+    assert tuning("cpu", None, "encoder.lora_dropout=0.2") == "lora"
+    assert tuning("cpu", None, "training.encoder_learning_rate=1e-4") == "lora"
     monkeypatch.setattr("relatum.training.arguments.choose_device", torch.device)
     assert tuning("cuda", None) == "lora"
 
 
-def test_adapters_that_change_during_a_run_are_not_saved(tuned: Path, tmp_path: Path) -> None:
+def test_adapters_are_saved_as_they_were_loaded(tuned: Path, tmp_path: Path) -> None:
     source = tmp_path / "model"
     shutil.copytree(tuned, source)
     model = load_model(source)
     assert model.encoder is not None
-    with (source / "adapter" / "adapter_config.json").open("a") as stream:
-        stream.write("\n")
-    with pytest.raises(RelatumError, match="the adapters have changed since they were loaded"):
-        model.encoder.save_learned(tmp_path / "saved", torch.float32)
+    shutil.rmtree(source)
+    model.encoder.save_learned(tmp_path / "saved", torch.float32)
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        assert (tmp_path / "saved" / name).read_bytes() == (tuned / "adapter" / name).read_bytes()

@@ -3,8 +3,9 @@
 `sections` says which keys there are; the other modules read and show any tree of sections.
 """
 
+from relatum.config.conditions import find_idle
 from relatum.config.inputs import DataConfig, TextConfig
-from relatum.config.keys import Key, list_keys
+from relatum.config.keys import TAKEN_SECTIONS, Key, list_keys, needed_keys
 from relatum.config.loading import (
     OwnFunctionError,
     change_section,
@@ -32,6 +33,7 @@ from relatum.config.sources import Setting
 from relatum.config.toml import dump_config
 
 __all__ = [
+    "TAKEN_SECTIONS",
     "CharactersConfig",
     "Config",
     "DataConfig",
@@ -52,9 +54,11 @@ __all__ = [
     "change_section",
     "dump_config",
     "find_given",
+    "find_idle",
     "list_keys",
     "load_config",
     "load_record",
+    "needed_keys",
     "trace_config",
     "without_idle",
 ]

@@ -42,7 +42,7 @@ CONDITIONS = (
     Condition(_of("table", "kernel_size"), "table.kind", ("cnn",)),
     Condition(_of("table", "width", "attention_maps", "pairing"), "table.kind", ("md-gru", "cnn")),
     Condition(
-        _of("encoder", "beside", "n_layers", "pooling", "attention_pooling", "context", "tuning"),
+        _of("encoder", "beside", "n_layers", "pooling", "attention_pooling", "context", "tuning", "adapters"),
         "encoder.kind",
         ("huggingface",),
     ),
@@ -51,6 +51,7 @@ CONDITIONS = (
     Condition(_of("encoder", "cache_path"), "encoder.cache", ("disk",)),
     Condition(_of("encoder", "cache_limit_mib"), "encoder.cache", ("memory", "disk")),
     Condition(_of("encoder", "lora_rank", "lora_alpha", "lora_dropout", "lora_modules"), "encoder.tuning", ("lora",)),
+    Condition(_of("encoder", "adapters"), "encoder.tuning", ("frozen",)),
     Condition(_of("encoder", "attention_gradients", "gradient_checkpointing"), "encoder.tuning", ("lora", "full")),
     Condition(
         _of("training", "encoder_learning_rate", "encoder_layer_decay", "encoder_warmup_steps"),

@@ -38,6 +38,24 @@ def list_keys(config: Section) -> list[Key]:
     return keys
 
 
+TAKEN_SECTIONS = ("tagging", "encoder", "characters", "model", "table", "sequence")
+"""The sections of which a run takes settings that are not given from the model that it starts from."""
+
+
+def needed_keys(config: Section) -> list[Key]:
+    """Return the keys that must be given to make a config anew.
+
+    These are the keys that do not have their defaults, and all that other models would give a run otherwise.
+    """
+    training = getattr(config, "training", None)
+    taken: tuple[str, ...] = ()
+    if training is not None and training.start is not None:
+        taken = TAKEN_SECTIONS
+    elif training is not None and training.teachers:
+        taken = ("tagging",)
+    return [key for key in list_keys(config) if key.value != key.default or key.name.partition(".")[0] in taken]
+
+
 def sections(model: type[Section], prefix: str = "") -> dict[str, type[Section]]:
     """Return the model, under the empty name, and every section in it, by dotted name."""
     models = {prefix: model}

@@ -112,6 +112,11 @@ class EncoderConfig(Section):
         description="The part of a Hugging Face encoder that is trained: nothing, low-rank adapters beside its linear "
         "layers (extra train), or all its weights.",
     )
+    adapters: str | None = Field(
+        default=None,
+        description="Adapters to be added to a frozen encoder: those of a trained model (its name or folder), or a "
+        "folder of peft's files.",
+    )
     lora_rank: Width = Field(default=8, description="The rank of adapters.")
     lora_alpha: PositiveNumber = Field(
         default=16.0, description="The output of an adapter is multiplied by lora_alpha / lora_rank."

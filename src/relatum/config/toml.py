@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import PurePath
 
 from relatum.config.conditions import Condition, find_idle
-from relatum.config.keys import Key, join, list_keys, sections
+from relatum.config.keys import Key, join, list_keys, needed_keys, sections
 from relatum.config.sections import Config
 from relatum.config.values import Section
 from relatum.errors import printable
@@ -22,9 +22,9 @@ def dump_config(
     """Write the config as TOML that loads back to an equal config; a key that is unset, or has no effect, is a comment.
 
     `comments` adds what each key means and may be; `origins` says, by dotted name, where values come from; `changed`
-    leaves out the defaults.
+    leaves out the defaults, as far as they are what a run has if nothing is given.
     """
-    keys = [key for key in list_keys(config) if not changed or key.value != key.default]
+    keys = needed_keys(config) if changed else list_keys(config)
     titles = {name: section.__doc__ or "" for name, section in sections(type(config)).items()}
     idle = {}
     if isinstance(config, Config):

@@ -122,6 +122,9 @@ class CachedEncoder(FrozenEncoder):
     def count_pieces(self, words: Sequence[str]) -> list[int]:
         return self.inner.count_pieces(words)
 
+    def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
+        self.inner.save_learned(folder, dtype)
+
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         """Let the encoder inside compute with other transformers; kept features stay."""
         self.inner = self.inner.replace_transformers(replace)

@@ -29,13 +29,16 @@ def files_hash(folder: Path) -> str:
     return hashlib.sha256(" ".join(file_hash(path) for path in encoder_files(folder)).encode()).hexdigest()
 
 
-def adapters_hash(folder: Path) -> str:
-    """A hash of the files of adapters."""
-    files = (folder / ADAPTER_SETTINGS, folder / ADAPTER_WEIGHTS)
+def read_adapters(folder: Path) -> dict[str, bytes]:
+    """Read the files of adapters, by their names."""
+    files = {}
     try:
-        return hashlib.sha256(" ".join(map(file_hash, files)).encode()).hexdigest()
+        for name in (ADAPTER_SETTINGS, ADAPTER_WEIGHTS):
+            with open_file(folder / name) as file:
+                files[name] = file.read()
     except (OSError, RelatumError) as error:
         raise RelatumError(f"{folder}: the adapters of the encoder cannot be read ({error})") from error
+    return files
 
 
 def encoder_files(folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from relatum.encoders.base import EncoderInput, EncoderOutput, FrozenEncoder, Pi
 from relatum.encoders.bert import load_bert
 from relatum.encoders.bert_weights import BertShape
 from relatum.encoders.cutting import CutSentence, SentenceCutter
-from relatum.encoders.hashing import adapters_hash, files_hash
+from relatum.encoders.hashing import files_hash, read_adapters
 from relatum.encoders.pieces import PieceTokenizer
 from relatum.encoders.weight_changes import read_changes
 from relatum.encoders.weights import read_settings
@@ -57,7 +56,7 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         self.folder = folder
         self.adapters = adapters
         """The folder of the adapters that were added to the weights; None where there are none."""
-        self._adapters_hash = None if adapters is None else adapters_hash(adapters)
+        self._adapter_files = {} if adapters is None else read_adapters(adapters)
         self.backbone = backbone
         self.config = config
         self.want_maps = want_maps
@@ -114,8 +113,9 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         config = self.config
         n_layers = config.n_layers if config.mixing == "mean" else config.mixing
         settings: list[object] = [n_layers, config.pooling, config.attention_pooling, self.want_maps]
-        if self._adapters_hash is not None:
-            settings.append(self._adapters_hash)
+        if self._adapter_files:
+            hashes = " ".join(hashlib.sha256(content).hexdigest() for content in self._adapter_files.values())
+            settings.append(hashlib.sha256(hashes.encode()).hexdigest())
         if config.context:
             settings.append(f"context {config.context}")
         return hashlib.sha256(f"{files_hash(self.folder)} {settings}".encode()).hexdigest()
@@ -126,15 +126,11 @@ class HuggingFaceEncoder(SentenceCutter, FrozenEncoder):
         return self
 
     def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
-        """Copy the adapters that were added to the weights."""
+        """Write the adapters that were added to the weights, as they were loaded."""
         del dtype  # they stay as they are stored
-        if self.adapters is None:
-            return
-        shutil.copytree(self.adapters, folder, dirs_exist_ok=True)
-        if adapters_hash(folder) != self._adapters_hash:
-            raise RelatumError(
-                f"{self.adapters}: the adapters have changed since they were loaded; put the former ones back"
-            )
+        for name, content in self._adapter_files.items():
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_bytes(content)
 
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         return replace(self)

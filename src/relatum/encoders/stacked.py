@@ -66,6 +66,9 @@ class StackedEncoder(FrozenEncoder):
             member.to(device)
         return self
 
+    def save_learned(self, folder: Path, dtype: torch.dtype) -> None:
+        self._members[0].save_learned(folder, dtype)
+
     def replace_transformers(self, replace: Callable[[HuggingFaceEncoder], TextEncoder]) -> TextEncoder:
         return StackedEncoder([member.replace_transformers(replace) for member in self._members])
 

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from relatum.config import Config
-from relatum.encoders.hashing import ADAPTER_WEIGHTS, files_hash, weights_hash
+from relatum.encoders.hashing import files_hash, weights_hash
 from relatum.encoders.resolve import find_encoder
 from relatum.encoders.weights import read_tensors
 from relatum.errors import RelatumError
@@ -27,7 +27,7 @@ ENCODER = "encoder"
 """The folder of an encoder that is stored inside."""
 
 ADAPTERS = "adapter"
-"""The folder of the LoRA adapters of an encoder, learned with the model or with the model that it started from."""
+"""The folder of the LoRA adapters of an encoder, learned with the model or with another model."""
 
 WEIGHTS = "model.safetensors"
 
@@ -64,7 +64,8 @@ class StoredModel:
         if record.encoder is not None:
             encoders = zip((record.encoder, *record.beside), inside_names(config), strict=True)
             folders = [_find_encoder(entry, manifest, inside) for entry, inside in encoders]
-            adapters = _find_adapters(manifest, config)
+            has_adapters = config.encoder.tuning == "lora" or config.encoder.adapters is not None
+            adapters = _listed_folder(manifest, ADAPTERS) if has_adapters else None
         return cls(
             path, config, schema, weights, words, record.characters, record.calibration, tuple(folders), adapters
         )
@@ -111,16 +112,6 @@ def _read_words(path: Path, weights: Mapping[str, Array]) -> tuple[str, ...]:
 def inside_names(config: Config) -> list[str]:
     """Return the names of the folders of encoders stored inside: the first encoder's, then those of the others."""
     return [ENCODER, *(f"{ENCODER}-{number}" for number in range(2, len(config.encoder.beside) + 2))]
-
-
-def _find_adapters(manifest: Manifest, config: Config) -> Path | None:
-    """Return the folder of the adapters; None if there are none.
-
-    A model with a frozen encoder has adapters if its training started from a model that has them.
-    """
-    if config.encoder.tuning == "lora" or f"{ADAPTERS}/{ADAPTER_WEIGHTS}" in manifest:
-        return _listed_folder(manifest, ADAPTERS)
-    return None
 
 
 def _listed_folder(manifest: Manifest, name: str) -> Path:

@@ -7,14 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relatum.config import Config, change_section, find_given, list_keys, load_config, trace_config
+from relatum.config import Config, change_section, find_given, find_idle, load_config, needed_keys, trace_config
 from relatum.config.toml import to_toml
 from relatum.errors import RelatumError
 from relatum.extractor.device import choose_device
 from relatum.tagging.shape import measure_shape
 from relatum.training.batches import cut_long
 from relatum.training.corpus import FoldChoice, TrainingData, load_training_data
-from relatum.training.defaults import FEW, fill_defaults, find_machine, leaves_tagging_open, may_start
+from relatum.training.defaults import (
+    FEW,
+    DefaultedSetting,
+    fill_defaults,
+    find_machine,
+    freezes,
+    leaves_tagging_open,
+    may_start,
+)
 from relatum.training.folder import RunRecord
 from relatum.training.processes import is_main_process
 
@@ -74,18 +82,13 @@ class TrainArguments:
         return config.model_copy(update={"tagging": change_section(config.tagging, kind="spans")})
 
     def _with_taken(self) -> list[str]:
-        """Return the overrides, after the settings that the run takes from other models.
-
-        On a CPU, unless a file of settings is given, the encoder of the model that a run starts from is frozen: an
-        update takes a third of the time.
-        """
+        """Return the overrides, after the settings that the run takes from other models."""
         from relatum.training.warm_start import taken_overrides
 
-        given = find_given(self.config, self.overrides)
-        sizes = given["training.sizes"].value if "training.sizes" in given else None
-        is_open = sizes == "auto" or (sizes is None and self.config is None)
-        freeze = is_open and "training.start" in given and choose_device(self.device).type == "cpu"
-        return [*taken_overrides(self.config, self.overrides, freeze), *self.overrides]
+        return [*taken_overrides(self.config, self.overrides, self._freezes()), *self.overrides]
+
+    def _freezes(self) -> bool:
+        return freezes(self.config, find_given(self.config, self.overrides), lambda: choose_device(self.device).type)
 
     def fold_choice(self) -> FoldChoice | None:
         return None if self.fold is None else FoldChoice.parse(self.fold)
@@ -110,12 +113,15 @@ class TrainArguments:
         # Dev takes part, too: what a model cannot hold is refused there.
         shape = measure_shape(example.gold for example in (*train, *data.dev))
         config, settings = fill_defaults(self.config, self._with_taken(), lengths, machine, shape)
+        if self._freezes():
+            why = "the encoder stays as it is in that model, since training it on a CPU takes three times as long"
+            settings.append(DefaultedSetting("encoder.tuning", "frozen", why))
         if settings and is_main_process():
             lines = "".join(f"\n  {setting}" for setting in settings)
             say(f"chosen for this data and machine (--set KEY=VALUE or --config FILE has other values):{lines}")
             if len(train) < FEW and may_start(config):
                 n = len(train)
-                say(f"{n} training sentences are few: if they are English, --start wiki is likely to find more")
+                say(f"{n} training sentences are few: if they are English, --set training.start=wiki helps")
         return config
 
     def make_record(self, config: Config, data: TrainingData, fold: FoldChoice | None = None) -> RunRecord:
@@ -144,8 +150,9 @@ def config_overrides(config: Config) -> list[str]:
 
     `training.sizes` is always among them: a whole config leaves nothing open, unless it says so.
     """
-    keys = [key for key in list_keys(config) if key.name == "training.sizes" or key.value != key.default]
-    return [write_override(key.name, key.value) for key in keys]
+    values = {key.name: key.value for key in needed_keys(config)} | {"training.sizes": config.training.sizes}
+    idle = {name for name, _, _ in find_idle(config, values)}
+    return [write_override(name, value) for name, value in values.items() if name not in idle and value is not None]
 
 
 def write_override(key: str, value: object) -> str:

@@ -6,13 +6,13 @@ precedence; with a file of settings nothing is chosen unless it has `training.si
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relatum.config import Config, EncoderConfig, load_config, trace_config, without_idle
+from relatum.config import Config, EncoderConfig, Setting, load_config, trace_config, without_idle
 from relatum.config.conditions import CONDITIONS
 from relatum.kernels.compile import cpu_flags
 from relatum.tagging.shape import Shape
@@ -120,7 +120,7 @@ def fill_defaults(
     shape = shape or Shape()
     defaults: list[DefaultedSetting] = []
     kind = config.tagging.kind
-    if leaves_open(config, path, given):
+    if leaves_open(path, given):
         fixed = {*given, "training.patience"} if config.training.dev == "train" else given
         picked = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
         used = without_idle(path, overrides, [setting.override for setting in picked])
@@ -133,23 +133,34 @@ def fill_defaults(
     return load_config(path, [*(default.override for default in defaults), *overrides]), defaults
 
 
-def leaves_open(config: Config, path: Path | None, given: Collection[str]) -> bool:
+def leaves_open(path: Path | None, given: Mapping[str, Setting]) -> bool:
     """True if settings that are not given are chosen for the data and machine."""
-    return config.training.sizes == "auto" or (path is None and "training.sizes" not in given)
+    sizes = given["training.sizes"].value if "training.sizes" in given else None
+    return sizes == "auto" or (sizes is None and path is None)
 
 
-def leaves_tagging_open(config: Config, path: Path | None, given: Collection[str]) -> bool:
+def freezes(path: Path | None, given: Mapping[str, Setting], device: Callable[[], str]) -> bool:
+    """True if the encoder of the model that a run starts from is frozen for want of other settings, as on a CPU."""
+    of_tuning = {
+        name for one in CONDITIONS if one.key == "encoder.tuning" and "frozen" not in one.values for name in one.names
+    }
+    is_open = leaves_open(path, given) and of_tuning.isdisjoint(given) and "encoder.tuning" not in given
+    return is_open and "training.start" in given and device() == "cpu"
+
+
+def leaves_tagging_open(config: Config, path: Path | None, given: Mapping[str, Setting]) -> bool:
     """True if the tagging is chosen for the data: it is not given, and neither is a setting that needs the paper's."""
     of_words = {
         name for one in CONDITIONS if (one.key, one.values) == ("tagging.kind", ("words",)) for name in one.names
     }
     can_have_spans = config.table.kind != "none" and config.training.diagonal_loss and of_words.isdisjoint(given)
-    return leaves_open(config, path, given) and "tagging.kind" not in given and can_have_spans
+    return leaves_open(path, given) and "tagging.kind" not in given and can_have_spans
 
 
 def may_start(config: Config) -> bool:
     """True if a run could start from a trained model: it does not yet, and has the encoder that comes with relatum."""
-    return config.training.start is None and config.encoder.names == EncoderConfig().names
+    is_ours = config.encoder.names == EncoderConfig().names and config.encoder.tuning != "full"
+    return is_ours and config.training.start is None
 
 
 def _for_spans(shape: Shape) -> list[DefaultedSetting]:

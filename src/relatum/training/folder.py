@@ -1,7 +1,6 @@
 """The folder of a run, in which every file is whole at every instant.
 
     run.json          the settings, the data and the command, written first
-    adapter/          the adapters of a frozen encoder, if the run started from a model that has them
     checkpoints/      the last states to go on from
     best/step-N/      the best model so far, and the models that checkpoints name
     log.jsonl         one line per evaluation
@@ -108,7 +107,6 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
-        self.adapters = path / "adapter"
         self.model = path / "model"
         self.predictions = path / "predictions"
         self.log = path / "log.jsonl"
@@ -160,7 +158,7 @@ class RunFolder:
     def _check_files(self) -> None:
         """Refuse a folder in which something that a run reads or writes is a link, a pipe or a device."""
         own = [path for path in vars(self).values() if path != self.path]
-        for folder in (self.adapters, self.checkpoints, self._best, self.predictions, self.bad_batch):
+        for folder in (self.checkpoints, self._best, self.predictions, self.bad_batch):
             own += folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
         refuse_special_files(own)
 

@@ -49,7 +49,6 @@ from relatum.training.setup import learned_parts, make_model, set_up_device, wit
 from relatum.training.state import capture, fixed_hash, restore
 from relatum.training.stopping import Stopping
 from relatum.training.thresholds import fit_thresholds
-from relatum.training.warm_start import find_start_adapters
 from relatum.types import Example, Prediction
 
 _UNREAD = 50
@@ -131,7 +130,6 @@ def _train(
     with folder.locked(monitor.say) if processes.main else nullcontext():  # settings that cannot be used make no folder
         if not resume and processes.main:
             folder.create(record)
-            prepared.keep_adapters()
             on_made()
         _refuse_complete(folder)  # another process may have ended it while this one was getting ready
         prepared.take_up()
@@ -141,10 +139,6 @@ def _train(
 def _refuse_complete(folder: RunFolder) -> None:
     if folder.result.exists():
         raise RelatumError(f"{folder.path}: this run is complete; its model is {folder.model}")
-
-
-def _kept_adapters(folder: RunFolder) -> Path | None:
-    return folder.adapters if folder.adapters.is_dir() else None
 
 
 class _Run:
@@ -167,8 +161,7 @@ class _Run:
         has_weights = resume and bool(list_checkpoints(folder.checkpoints))
         if not resume:
             check_teachers(self._config, data.schema)
-        adapters = _kept_adapters(folder) if has_weights else find_start_adapters(self._config)
-        self._stored, remarks = make_model(data, self._config, device, has_weights, adapters)
+        self._stored, remarks = make_model(data, self._config, device, has_weights)
         training = self._config.training
         examples, cut = cut_long(data.train, self._stored.encoder, self._config)
         unlabelled, _ = cut_long(data.unlabelled, self._stored.encoder, self._config)
@@ -202,18 +195,12 @@ class _Run:
             processes,
             monitor.say,
         )
-        self._fixed = fixed_hash(self._learned)
+        self._fixed = fixed_hash(self._learned, self._stored.encoder)
         self._progress = Progress()
         self._unread: list[tuple[int, list[int], Tensor]] = []
         self._last_read = time.monotonic()
         self._sampler = Sampler(lengths, training)
         processes.seed(training.seed)
-
-    def keep_adapters(self) -> None:
-        """Copy the adapters of a frozen encoder to the run's folder, for a run that is resumed."""
-        encoder = self._stored.encoder
-        if encoder is not None and encoder.trained is None:
-            encoder.save_learned(self._folder.adapters, torch.float32)
 
     def take_up(self) -> None:
         """Go on from the last checkpoint, if there is one."""
@@ -222,7 +209,9 @@ class _Run:
             processes.wait()  # until the first has cleared away what cannot be used
         if list_checkpoints(folder.checkpoints):
             checkpoint = load_checkpoint(folder.checkpoints, say)
-            self._progress, place = restore(checkpoint, self._learned, self._optimiser, say, processes)
+            self._progress, place = restore(
+                checkpoint, self._learned, self._optimiser, say, processes, self._stored.encoder
+            )
             self._sampler.go_to(**place)
             if self._progress.part_cells is not None:
                 self._updates.part_cells = self._progress.part_cells

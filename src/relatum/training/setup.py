@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -20,7 +19,7 @@ from relatum.models.model import Model
 from relatum.models.vocabulary import find_characters
 from relatum.training.corpus import TrainingData
 from relatum.training.optimisation import Group, encoder_groups
-from relatum.training.warm_start import absolute_model, take_over
+from relatum.training.warm_start import absolute_model, find_adapters, take_over
 
 
 def set_up_device(device: torch.device) -> None:
@@ -40,6 +39,8 @@ def with_absolute_paths(config: Config) -> Config:
     if encoder.kind != "none":
         name, *beside = map(_absolute, encoder.names)
         encoder = encoder.model_copy(update={"name": name, "beside": tuple(beside)})
+    if encoder.adapters is not None:
+        encoder = encoder.model_copy(update={"adapters": absolute_model(encoder.adapters)})
     if encoder.cache_path is not None:
         encoder = encoder.model_copy(update={"cache_path": str(expand_user(encoder.cache_path).absolute())})
     if words.path is not None:
@@ -61,19 +62,19 @@ def _absolute(encoder: str) -> str:
 
 
 def make_model(
-    data: TrainingData, config: Config, device: torch.device, has_weights: bool = False, adapters: Path | None = None
+    data: TrainingData, config: Config, device: torch.device, has_weights: bool = False
 ) -> tuple[Model, list[str]]:
     """Make a model with fresh weights, drawn by the seed, or those of `training.start`; return it and remarks on it.
 
-    A run that is resumed has its weights in a checkpoint, and does not need the model that it was started from.
-    `adapters` are added to a frozen encoder.
+    A run that is resumed has its weights in a checkpoint, and does not need the model that it was started from, unless
+    `encoder.adapters` names it.
     """
     remarks: list[str] = []
     wants_maps = config.table.attention_maps and config.table.kind != "none"
     vectors = _read_vectors(config.words.path)
     encoder: TextEncoder | None
     if config.encoder.tuning == "frozen":
-        encoder = load_encoder(config.encoder, wants_maps, adapters=adapters)
+        encoder = load_encoder(config.encoder, wants_maps, adapters=find_adapters(config))
     else:
         encoder = TunedEncoder.prepare(config, wants_maps)
         sizes = [(one.numel(), one.requires_grad) for one in encoder.module.parameters()]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from relatum.encoders.base import TextEncoder
 from relatum.encoders.hashing import hash_tensors
 from relatum.errors import RelatumError
 from relatum.training.checkpoints import Checkpoint
@@ -27,7 +28,7 @@ def capture(
     fixed: str,
     processes: Processes | None = None,
 ) -> Checkpoint:
-    """Return the state of a run between two updates; `fixed` is the network's `fixed_hash`.
+    """Return the state of a run between two updates; `fixed` is its `fixed_hash`.
 
     All processes must call this together: the state holds the random numbers of each process.
     """
@@ -61,15 +62,16 @@ def restore(
     optimiser: Optimiser,
     say: Callable[[str], None],
     processes: Processes | None = None,
+    encoder: TextEncoder | None = None,
 ) -> tuple[Progress, dict[str, int]]:
     """Put a state back into a network and an optimiser made by the same settings; the rest is for the caller.
 
-    Return the rest: the progress, and the epoch and position of the sampler.
+    Return the rest: the progress, and the epoch and position of the sampler. A state with another encoder is refused.
     """
     try:
         progress = Progress.from_dict(checkpoint.record["progress"])
         place = {key: int(checkpoint.record["sampler"][key]) for key in ("epoch", "position")}
-        _restore(checkpoint, network, optimiser, say, processes)
+        _restore(checkpoint, network, optimiser, say, processes, encoder)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise RelatumError(
             f"the checkpoint of step {checkpoint.step} cannot be used ({error!r:.200}); start the run anew in another "
@@ -84,13 +86,14 @@ def _restore(
     optimiser: Optimiser,
     say: Callable[[str], None],
     processes: Processes | None,
+    encoder: TextEncoder | None,
 ) -> None:
     given = checkpoint.tensors
     current = _learned(network)
     stored = {name.removeprefix(_WEIGHT) for name in given if name.startswith(_WEIGHT)}
     wrong = sorted(stored ^ current.keys()) or [n for n in current if given[_WEIGHT + n].shape != current[n].shape]
-    if not wrong and checkpoint.record["fixed"] != fixed_hash(network):
-        wrong = ["the word vectors or another part that is not learned"]
+    if not wrong and checkpoint.record["fixed"] != fixed_hash(network, encoder):
+        wrong = ["the encoder, the word vectors or another part that is not learned"]
     if wrong:
         raise RelatumError(
             f"the checkpoint of step {checkpoint.step} is of another network ({wrong[0]} differs); the settings, the "
@@ -162,11 +165,14 @@ def _averages(network: nn.Module, optimiser: Optimiser) -> dict[str, Tensor]:
     return {name: averages[parameter] for name, parameter in _learned(network).items()}
 
 
-def fixed_hash(network: nn.Module) -> str:
+def fixed_hash(network: nn.Module, encoder: TextEncoder | None = None) -> str:
     """Hash all that is not learned, such as word vectors, which a resumed run makes anew and no checkpoint stores.
 
     No buffer of the network changes during training.
     """
+    fingerprint = "" if encoder is None else encoder.fingerprint
     learned = _learned(network)
     tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
-    return hash_tensors({name: tensor.detach().cpu() for name, tensor in tensors.items() if name not in learned})
+    return hash_tensors(
+        {name: tensor.detach().cpu() for name, tensor in tensors.items() if name not in learned}, fingerprint
+    )

@@ -229,6 +229,8 @@ def _filled_options(given: Config, filled: Config) -> list[str]:
     """
     pairs = zip(list_keys(given), list_keys(filled), strict=True)
     changed = [f"{new.name}={new.value}" for old, new in pairs if old.value != new.value]
+    if changed and filled.training.start is not None:
+        changed.append(f"encoder.tuning={filled.encoder.tuning}")  # with sizes given, it would be the model's
     return [word for setting in ("training.sizes=given", *changed) for word in ("--set", setting)] if changed else []
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from relatum.config import Config, find_given, list_keys, without_idle
+from relatum.config import TAKEN_SECTIONS, Config, EncoderConfig, find_given, list_keys, without_idle
 from relatum.encoders.adapters import load_adapters
+from relatum.encoders.hashing import ADAPTER_SETTINGS, files_hash
+from relatum.encoders.resolve import find_encoder
 from relatum.errors import ConfigError
 from relatum.extractor.finding import find_model, shipped_models
+from relatum.files import read_json
+from relatum.folders import expand_user
 from relatum.models.checkpoint import load_stored
 from relatum.models.model import Model
 from relatum.models.record import ModelRecord
-from relatum.models.stored import StoredModel, inside_names
+from relatum.models.stored import ADAPTERS, StoredModel, inside_names
 from relatum.models.vocabulary import FIRST
 from relatum.training.arguments import write_override
 
-_SECTIONS: tuple[str, ...] = ("tagging", "encoder", "characters", "model", "table", "sequence")
-"""The sections of settings by which weights get their shapes and their meaning."""
 _OWN: tuple[str, ...] = (
     "encoder.cache",
     "encoder.cache_path",
@@ -28,19 +31,20 @@ _OWN: tuple[str, ...] = (
     "encoder.store",
     "model.dropout",
 )
-"""Settings in these sections that a run may choose for itself."""
+"""Settings in the sections that are taken over which a run may choose for itself."""
 
 
 def taken_overrides(path: Path | None, overrides: Sequence[str], freeze: bool = False) -> list[str]:
     """Return the settings that a run takes from other models, as `--set` takes them, except settings that are given.
 
-    The model that it starts from gives it its sizes; with `freeze`, its encoder stays as it is. Without such a model,
-    the run's teachers give it their tagging, which must be the same.
+    The model that it starts from gives it its sizes; with `freeze`, its encoder is not trained unless that is given.
+    Without such a model, the run's teachers give it their tagging, which must be the same.
     """
     given = find_given(path, overrides)
     start = given["training.start"].value if "training.start" in given else None
     teachers = given["training.teachers"].value if "training.teachers" in given else None
-    sections, own = _SECTIONS, (*_OWN, "encoder.tuning") if freeze else _OWN
+    sections: tuple[str, ...] = TAKEN_SECTIONS
+    own = _OWN
     if isinstance(start, str):
         name = start
     elif isinstance(teachers, list) and teachers and isinstance(teachers[0], str):
@@ -49,6 +53,9 @@ def taken_overrides(path: Path | None, overrides: Sequence[str], freeze: bool = 
         return []
     rules = {key: given[f"text.{key}"].value for key in ("words", "sentences") if f"text.{key}" in given}
     settings = _read_settings(find_model(name), {key: rule for key, rule in rules.items() if isinstance(rule, str)})
+    if isinstance(start, str):
+        tuning = given["encoder.tuning"].value if "encoder.tuning" in given else "frozen" if freeze else None
+        settings = settings.model_copy(update={"encoder": _change_tuning(settings.encoder, start, tuning)})
     names = {key.name for key in list_keys(settings)} - set(own)
     wanted = {name for name in names if name.partition(".")[0] in sections} - set(given)
     taken = [write_override(key.name, key.value) for key in list_keys(settings) if key.name in wanted]
@@ -69,6 +76,51 @@ def _read_settings(path: Path, rules: Mapping[str, str]) -> Config:
     return config.model_copy(update={"encoder": encoder})
 
 
+def _change_tuning(encoder: EncoderConfig, name: str, tuning: object) -> EncoderConfig:
+    """Return the settings of a model's encoder for another tuning, with the adapters of the model; None for its own."""
+    tuning = tuning or encoder.tuning
+    has_adapters = encoder.tuning == "lora" or encoder.adapters is not None
+    if tuning == "frozen":
+        return encoder.model_copy(update={"tuning": tuning, "adapters": name if has_adapters else None})
+    if tuning == "lora" and encoder.adapters is not None:
+        return encoder.model_copy(
+            update={"tuning": tuning, "adapters": None, **_read_shape(find_model(name) / ADAPTERS)}
+        )
+    return encoder
+
+
+def _read_shape(adapters: Path) -> dict[str, object]:
+    """Return the settings that adapters were made with."""
+    settings: Any = read_json(adapters / ADAPTER_SETTINGS)
+    modules = settings["target_modules"]
+    return {"lora_rank": settings["r"], "lora_alpha": settings["lora_alpha"], "lora_modules": tuple(sorted(modules))}
+
+
+def find_adapters(config: Config) -> Path | None:
+    """Return the folder of the adapters of a frozen encoder; None if the settings name none."""
+    name = config.encoder.adapters
+    if name is None:
+        return None
+    folder = expand_user(name)
+    if (folder / ADAPTER_SETTINGS).is_file():
+        return folder
+    stored = StoredModel.read(find_model(name), config.text.functions())
+    if stored.adapters is None:
+        raise ConfigError(f"encoder.adapters: the model {name} has no adapters; leave the setting out")
+    _check_encoder(stored, config, "encoder.adapters")
+    return stored.adapters
+
+
+def _check_encoder(stored: StoredModel, config: Config, setting: str) -> None:
+    """Refuse adapters of another encoder than that of a run."""
+    own, theirs = find_encoder(config.encoder.name), stored.encoders[0]
+    if files_hash(own) != files_hash(theirs):
+        raise ConfigError(
+            f"{setting}: the adapters of {stored.path} are of another encoder ({stored.config.encoder.name}) than "
+            f"{config.encoder.name}; leave encoder.name to the model"
+        )
+
+
 def absolute_model(name: str) -> str:
     """Return the absolute path of a model's folder, or the name of a model that comes with relatum or is on the hub."""
     return name if name in shipped_models() or not Path(name).is_dir() else str(Path(name).absolute())
@@ -80,11 +132,10 @@ def take_over(model: Model, name: str) -> str:
     Weights of characters and of tags are copied by the names of the characters and tags, so that labels which both
     models have are known from the start.
     """
-    path = find_model(name)
-    stored = StoredModel.read(path, model.config.text.functions())
+    stored = StoredModel.read(find_model(name), model.config.text.functions())
     start = load_stored(stored)
-    if stored.adapters is not None:
-        _take_adapters(model, stored.adapters)
+    if stored.adapters is not None and model.encoder is not None:
+        _take_adapters(model, stored)
     before = start.network.state_dict()
     weights = model.network.state_dict()
     n_taken = n_all = 0
@@ -100,7 +151,7 @@ def take_over(model: Model, name: str) -> str:
         known -= set(model.schema.entity_types)  # they have other tags
     labels = f"; it knows the labels {', '.join(sorted(known))}" if known else ""
     adapters = ""
-    if stored.adapters is not None and model.config.encoder.tuning == "frozen":
+    if model.config.encoder.adapters is not None:
         adapters = (
             "; the adapters of its encoder stay as they are (--set encoder.tuning=lora trains them on, more slowly)"
         )
@@ -111,22 +162,17 @@ def _labels(model: Model) -> set[str]:
     return {*model.schema.entity_types, *model.schema.relation_names}
 
 
-def find_start_adapters(config: Config) -> Path | None:
-    """Return the adapters of the model that a run starts from, for a frozen encoder; None if it has none."""
-    if config.training.start is None:
-        return None
-    return StoredModel.read(find_model(config.training.start), config.text.functions()).adapters
-
-
-def _take_adapters(model: Model, adapters: Path) -> None:
-    """Copy the adapters of an encoder, unless it is frozen and has them already; refuse to lose them."""
-    tuning = model.config.encoder.tuning
-    if tuning == "lora" and model.encoder is not None and model.encoder.trained is not None:
-        load_adapters(model.encoder.trained.module, adapters)
-    elif tuning != "frozen":
+def _take_adapters(model: Model, stored: StoredModel) -> None:
+    """Copy the adapters of an encoder, unless the run's encoder has them already; refuse to lose them."""
+    encoder = model.config.encoder
+    trained = None if model.encoder is None else model.encoder.trained
+    if encoder.tuning == "lora" and trained is not None and stored.adapters is not None:
+        _check_encoder(stored, model.config, "training.start")
+        load_adapters(trained.module, stored.adapters)
+    elif encoder.tuning == "full" or (encoder.kind == "huggingface" and encoder.adapters is None):
         raise ConfigError(
             "training.start: the encoder of this model has adapters, which are lost with encoder.tuning = "
-            f'"{tuning}"; set it to "lora" to train the adapters on, or to "frozen" to keep them as they are'
+            f'"{encoder.tuning}"; set it to "lora" to train the adapters on, or to "frozen" to keep them as they are'
         )
 
 

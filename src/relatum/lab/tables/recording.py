@@ -180,4 +180,6 @@ def _shown_settings(settings: Sequence[str], request: Request) -> tuple[str, ...
 def encoder_title(config: EncoderConfig) -> str:
     """Describe an encoder in a few words."""
     name = " and ".join(name.rstrip("/").rpartition("/")[2] for name in config.names) or "none"
-    return name if config.tuning == "frozen" else f"{name}, tuned ({config.tuning})"
+    if config.tuning == "frozen":
+        return name if config.adapters is None else f"{name} with adapters"
+    return f"{name}, tuned ({config.tuning})"

@@ -33,7 +33,8 @@ def make_card(
     schema = data.schema
     changed = [key for key in list_keys(config) if key.value != key.default]
     names = " and ".join(f"`{name}`" for name in config.encoder.names)
-    encoder = f"{names} ({_TUNING[config.encoder.tuning]})" if names else "none"
+    adapters = "" if config.encoder.adapters is None else ", with the adapters of another model"
+    encoder = f"{names} ({_TUNING[config.encoder.tuning]}{adapters})" if names else "none"
     return "\n".join(
         [
             f"# A model for {', '.join(schema.relation_names) or 'entities'}",
