@@ -24,7 +24,7 @@ done
     step relatum extract --model drugs --input drugs --format table
 )
 printf '\nA score is how sure the model is, not a promise: some of these answers are wrong, a few with a high score.\n'
-printf 'The model cards say how often: src/relatum/pretrained/models/{news,drugs}/README.md\n'
+printf 'The model cards say how often: src/relatum/pretrained/models/{wiki,drugs}/README.md\n'
 step relatum inspect examples/news
 step relatum score examples/news/test.jsonl examples/second-reader.jsonl
 printf '\nTry your own: .venv/bin/relatum extract "…"\n'

@@ -207,13 +207,37 @@ def test_models_with_written_patterns_have_the_scores_of_their_files() -> None:
         assert row["model"].startswith(f"`{model}`")
         assert row["with patterns, test RE+"] == shown([test["relations_strict"]["micro"]["f1"]])
         assert row["with patterns, RE+"] == (f"{prose['f1']:.1f}" if is_wiki else quality(prose)[2])
-    steps = [wiki["history"][-1], *(one for one in load("wiki.json")["history"] if one["step"] in (500, 1000, 3000))]
+    after = next(run for run in runs if run["name"] == "wiki-dropout-seed-0")["history"]
+    steps = [wiki["history"][-1], *(one for one in after if one["step"] in (500, 1000, 3000))]
     learned = rows_with("docs/accuracy.md", "loss per word", "RE+, macro")
     for row, step in zip(learned, steps, strict=True):
         assert (row["updates"], row["loss per word"]) == (f"{step['step']:,}", f"{step['loss']:.2f}")
         strict = step["dev"]["relations_strict"]
         figures = [step["dev"]["entities"]["micro"]["f1"], strict["micro"]["f1"], strict["macro"]["f1"]]
         assert [row["NER"], row["RE+"], row["RE+, macro"]] == [shown([figure]) for figure in figures]
+
+
+def test_networks_that_were_trained_on_have_the_scores_of_their_files() -> None:
+    record = load("networks.json")
+    by_step = {(run["name"], step["step"]): step["dev"] for run in record["runs"] for step in run["history"]}
+    wanted = [record["before"]["wiki"], *(by_step["wiki-64-seed-0", step] for step in (1000, 4000, 7000, 14_000))]
+    rows = rows_with("docs/accuracy.md", "on dev", "updates", "RE+, macro")
+    for row, dev in zip(rows, [*wanted, by_step["wiki-128-seed-0", 4000]], strict=True):
+        strict = dev["relations_strict"]
+        figures = [dev["entities"]["micro"]["f1"], strict["micro"]["f1"], strict["macro"]["f1"]]
+        assert [row["NER"], row["RE+"], row["RE+, macro"]] == [shown([figure]) for figure in figures], row
+    before = next(run for run in load("patterns.json")["runs"] if run["name"] == "wiki-dropout-seed-0")
+    now = load("wiki.json")["test"]
+    expected = [
+        [shown([test[task][average]["f1"]]) for test in (before["test"], now)]
+        for task, average in (("entities", "micro"), ("relations_strict", "micro"), ("relations_strict", "macro"))
+    ]
+    prose = before["prose_relations"], prose_row("wiki", "none")["relations"]
+    expected += [list(pair) for pair in zip(*map(quality, prose), strict=True)]
+    compared = rows_with("docs/accuracy.md", "`wiki`", "before", "now")
+    assert [[row["before"], row["now"]] for row in compared] == expected
+    news = next(run for run in record["runs"] if run["name"] == "news-64-seed-0")["history"]
+    assert [shown([one["dev"]["relations_strict"]["micro"]["f1"]]) for one in news] == ["69.2", "69.7", "68.2"]
 
 
 def test_models_of_the_box_have_the_scores_of_their_files() -> None:

@@ -115,7 +115,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_extract_answers_one_text_with_one_object() -> None:
     assert answer(TEXT) == FakeExtractor()(TEXT).to_dict()
-    assert FakeExtractor.loaded == ("news", "auto")
+    assert FakeExtractor.loaded == ("wiki", "auto")
 
 
 def test_extract_hands_model_and_device_on(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_extract_refuses_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPa
     with pytest.raises(RelatumError, match="device 'cuda': torch finds no GPU here"):
         run(TEXT, "--device", "cuda")
     assert FakeExtractor.loaded is None
-    answer(TEXT)
+    answer(TEXT, "--model", "news")
     assert FakeExtractor.loaded == ("news", "cpu")
 
 

@@ -18,6 +18,7 @@ from relatum.scale.batch import Row
 from relatum.scale.rows import Document
 from relatum.scale.writing import ResultFormat, file_name, to_bytes
 
+NEWS = ["--model", "news"]
 TRIPLES = [
     ("Bergen", "Located_In", "Norway"),
     ("Ingrid Solheim", "Work_For", "Bergen Shipping Company"),
@@ -35,9 +36,9 @@ TRIPLES = [
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """Run the command, which must end well, and return what it prints."""
+    """Run the command, which must end well, and return what it prints; `news` reads texts."""
     capsys.readouterr()
-    status = relatum(["graph", *map(str, arguments)])
+    status = relatum(["graph", *NEWS, *map(str, arguments)])
     shown = capsys.readouterr()
     assert status == 0, shown.err
     return shown.out
@@ -56,9 +57,9 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, examples_folder: Path) -> Path:
-    """The results of `relatum extract` for the three paragraphs."""
+    """The results of `relatum extract` with `news` for the three paragraphs."""
     path = tmp_path_factory.mktemp("results") / "results.jsonl"
-    assert relatum(["extract", "--input", str(examples_folder / "graph"), "--out", str(path)]) == 0
+    assert relatum(["extract", *NEWS, "--input", str(examples_folder / "graph"), "--out", str(path)]) == 0
     return path
 
 
@@ -154,7 +155,7 @@ def test_results_can_be_piped_in(results: Path, indent: int | None) -> None:
 
 @pytest.mark.parametrize("start", ["", "[1] ", "{ "])
 def test_text_can_be_piped_in(start: str) -> None:
-    result = CliRunner().invoke(app, ["graph"], input=f"{start}Ada Byron lives in London.".encode())
+    result = CliRunner().invoke(app, ["graph", *NEWS], input=f"{start}Ada Byron lives in London.".encode())
     assert KnowledgeGraph.from_dict(json.loads(result.stdout)).triples() == [("Ada Byron", "Live_In", "London")]
 
 

@@ -20,6 +20,7 @@ from relatum.extractor.introspection.probe import Probe, ProbedLayer
 from relatum.extractor.result import Extraction
 from relatum.types import Annotation, Entity, Relation, Span
 
+NEWS = ("--model", "news")
 TEXT = "Lee Harvey Oswald killed John F. Kennedy in Dallas on Friday."
 
 
@@ -38,7 +39,7 @@ def run_json(*arguments: str | Path) -> dict[str, Any]:
 
 
 def test_text_shows_what_each_layer_says_and_changes() -> None:
-    lines = run("probe", TEXT).stdout.splitlines()
+    lines = run("probe", TEXT, *NEWS).stdout.splitlines()
     rows = {tuple(re.split(r"\s{2,}", line.strip()))[:2]: line for line in lines}
     assert rows["Lee Harvey Oswald", "Peop"].split()[-2:] == ["+", "0.91"]
     assert rows["Lee Harvey Oswald", "Kill"].split()[-2:] == ["+", "0.87"]
@@ -91,7 +92,7 @@ def test_texts_of_a_file_are_probed_one_by_one(tmp_path: Path) -> None:
 
 
 def test_corpus_shows_scores_by_layer_that_end_with_those_of_evaluate(examples_folder: Path) -> None:
-    record = run_json("probe", "--data", examples_folder / "news")
+    record = run_json("probe", "--data", examples_folder / "news", *NEWS)
     scores = json.loads(run("evaluate", "news", examples_folder / "news", "--part", "dev", "--json").stdout)
     assert [layer["layer"] for layer in record["layers"]] == [1, 2, 3]
     last = record["layers"][-1]
@@ -102,7 +103,7 @@ def test_corpus_shows_scores_by_layer_that_end_with_those_of_evaluate(examples_f
         right = changes["right"] - changes["lost"] + changes["found"]
         assert right / support == pytest.approx(last["scores"][task]["micro"]["recall"])
         assert changes["corrected"] > changes["broken"]
-    shown = run("probe", "--data", examples_folder / "news").stdout
+    shown = run("probe", "--data", examples_folder / "news", *NEWS).stdout
     assert f"news: {record['sentences']} sentences" in shown
     assert f"{100 * last['scores']['relations_strict']['micro']['f1']:.2f}" in shown
     changes = last["changes"]["entities"]
@@ -135,7 +136,7 @@ def test_gold_that_training_refuses_is_left_out_if_told_so(crossing: tuple[Path,
 
 
 def test_types_that_the_model_does_not_know_are_named(examples_folder: Path) -> None:
-    result = run("probe", "--data", examples_folder / "drugs", "--json")
+    result = run("probe", "--data", examples_folder / "drugs", *NEWS, "--json")
     assert "news does not know these types" in result.stderr
 
 
@@ -159,7 +160,8 @@ def test_calls_that_make_no_sense_are_refused(arguments: tuple[str, ...], messag
 def test_attention_of_a_corpus_is_printed_and_written(examples_folder: Path, tmp_path: Path) -> None:
     out, html, bertviz = tmp_path / "heads.json", tmp_path / "maps.html", tmp_path / "attention.json"
     data = examples_folder / "news"
-    result = run("attention", data, "--out", out, "--html", html, "--bertviz", bertviz, "--show", "2", "--best", "2")
+    files: list[str | Path] = ["--out", out, "--html", html, "--bertviz", bertviz]
+    result = run("attention", data, *NEWS, *files, "--show", "2", "--best", "2")
     record = json.loads(out.read_text(encoding="utf-8"))
     assert (record["model"], record["part"], len(record["heads"])) == ("news", "dev", 96)
     of_network = [head for head in record["heads"] if head["of"] == "network"]

@@ -31,6 +31,7 @@ TINY = [
     "training.steps=4",
     "training.evaluate_every=2",
 ]
+NEWS = ["--model", "news"]
 SETTINGS = [word for setting in TINY for word in ("--set", setting)]
 
 
@@ -73,7 +74,7 @@ def test_from_raw_text_to_a_model_in_label_studio_and_a_graph(
 ) -> None:
     torch.set_num_threads(1)
     tasks, export, run = tmp_path / "tasks.json", tmp_path / "export.json", tmp_path / "run"
-    assert main(["suggest", str(texts), "--out", str(tasks)]) == 0
+    assert main(["suggest", str(texts), *NEWS, "--out", str(tasks)]) == 0
     assert "wrote 24 of 24 tasks, the most uncertain first, with the predictions of news-" in capsys.readouterr().err
     assert main(["train", str(tasks), "--out", str(run), *SETTINGS]) == 1
     said = capsys.readouterr().err
@@ -108,7 +109,7 @@ def test_brat_folders_that_were_corrected_are_learned_from(
 ) -> None:
     torch.set_num_threads(1)
     folder = tmp_path / "brat"
-    assert main(["suggest", str(texts), "--to", "brat", "--out", str(folder), "--limit", "20"]) == 0
+    assert main(["suggest", str(texts), *NEWS, "--to", "brat", "--out", str(folder), "--limit", "20"]) == 0
     brat = get_format("brat")
     corrected = {}
     for text in sorted(folder.glob("*.txt")):
@@ -127,7 +128,7 @@ def test_suggest_reads_what_extract_reads(
     piped = io.TextIOWrapper(io.BytesIO(b"Erik Dahl lives in Oslo. He left.\n"), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", piped)
     out = tmp_path / "tasks.jsonl"
-    assert main(["suggest", "--to", "doccano", "--out", str(out), "--unit", "sentence", "--sort", "as-is"]) == 0
+    assert main(["suggest", *NEWS, "--to", "doccano", "--out", str(out), "--unit", "sentence", "--sort", "as-is"]) == 0
     records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [record["text"] for record in records] == ["Erik Dahl lives in Oslo.", "He left."]
     assert [entity["label"] for entity in records[0]["entities"]] == ["Peop", "Loc"]

@@ -90,15 +90,18 @@ def test_wiki_finds_several_relations_of_a_pair() -> None:
     }
 
 
-def test_extract_begins_without_importing_what_it_does_not_need() -> None:
+@pytest.mark.parametrize(
+    ("options", "labels"), [([], {"PER", "ORG"}), (["--model", "news"], {"Peop", "Org"})], ids=["default", "news"]
+)
+def test_extract_begins_without_importing_what_it_does_not_need(options: list[str], labels: set[str]) -> None:
     """Each of these takes a good part of a second, and the answer should be there in less than three."""
     code = (
         "import json, sys\n"
         "from relatum.cli.app import main\n"
-        "status = main(['extract', 'Ann Lee works for the Reserve Bank.'])\n"
+        f"status = main(['extract', *{options}, 'Ann Lee works for the Reserve Bank.'])\n"
         "slow = 'transformers torch._dynamo torch._inductor sympy rich triton relatum.data.formats'.split()\n"
         "print(json.dumps([status, [name for name in slow if name in sys.modules]]), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stderr.splitlines()[-1]) == [0, []]
-    assert {entity["label"] for entity in json.loads(done.stdout)["entities"]} == {"Peop", "Org"}
+    assert {entity["label"] for entity in json.loads(done.stdout)["entities"]} == labels

@@ -46,7 +46,7 @@ def texts(examples_folder: Path) -> list[str]:
 
 def pipeline(**config: Any) -> Language:
     nlp = spacy.blank("en")
-    nlp.add_pipe("relatum", config={"device": "cpu", **config})
+    nlp.add_pipe("relatum", config={"model": "news", "device": "cpu", **config})
     return nlp
 
 
@@ -59,7 +59,7 @@ def ruled(*patterns: tuple[str, str], **config: Any) -> Language:
     nlp = spacy.blank("en")
     rules: Any = nlp.add_pipe("entity_ruler")
     rules.add_patterns([{"label": label, "pattern": name} for name, label in patterns])
-    nlp.add_pipe("relatum", config={"device": "cpu", "entities": "given", **config})
+    nlp.add_pipe("relatum", config={"model": "news", "device": "cpu", "entities": "given", **config})
     return nlp
 
 
@@ -107,7 +107,7 @@ def test_tokens_of_the_pipeline_stay_and_sentences_are_added(nlp: Language) -> N
 def test_sentences_of_the_pipeline_are_kept() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer", config={"punct_chars": [";"]})
-    nlp.add_pipe("relatum", config={"device": "cpu"})
+    nlp.add_pipe("relatum", config={"model": "news", "device": "cpu"})
     doc = nlp(TEXT)
     assert len(list(doc.sents)) == 1
     assert doc._.relations[0].evidence == doc[:]

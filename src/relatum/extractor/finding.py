@@ -9,7 +9,7 @@ from pathlib import Path
 
 from relatum.errors import RelatumError
 
-DEFAULT_MODEL = "news"
+DEFAULT_MODEL = "wiki"
 """The model that reads where no other is named; it comes with relatum."""
 
 
