@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from relatum.models.model import Model
@@ -73,3 +75,17 @@ def test_relations_are_fitted_among_the_entities_that_are_found(model: Model) ->
 
     fit_thresholds(model, note, lambda kept: -abs(len(kept[0].found.entities) - 3), lambda _: 0.0)
     assert thresholds == [(THRESHOLDS[0], None), (0.3, THRESHOLDS[0])]
+
+
+def test_only_the_fitted_thresholds_warn_of_too_many_findings(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    def warn(one: Model) -> list[Prediction]:
+        decoding = one.config.decoding
+        thresholds = decoding.entity_threshold, decoding.relation_threshold
+        logging.getLogger("relatum.decoding.spans").warning("too many above %s", thresholds)
+        return predict(one)
+
+    fit_thresholds(model, warn, lambda _: 0.0, lambda _: 0.0)
+    assert not caplog.records, "the lowest thresholds are only a way to the fitted ones"
+    given = make_small_span_model("decoding.entity_threshold=0.4", "decoding.relation_threshold=0.6")
+    fit_thresholds(given, warn, lambda _: 0.0, lambda _: 0.0)
+    assert [record.getMessage() for record in caplog.records] == ["too many above (0.4, 0.6)"]

@@ -6,7 +6,9 @@ There is one threshold for all entity types and one for all relation types. Thre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from relatum.config import change_section
@@ -31,11 +33,13 @@ def fit_thresholds(
     decoding = model.config.decoding
     has_tag_sets = model.tagging.has_tag_sets
     if has_tag_sets and decoding.entity_threshold is None and model.config.evaluation.entities == "predicted":
-        found = predict(with_thresholds(model, entity_threshold=THRESHOLDS[0]))
+        with _expecting_too_much():
+            found = predict(with_thresholds(model, entity_threshold=THRESHOLDS[0]))
         model = with_thresholds(model, entity_threshold=_find_best(found, _keep_entities, score_entities))
     if not has_tag_sets or decoding.relation_threshold is not None:
         return model, predict(model)
-    found = predict(with_thresholds(model, relation_threshold=THRESHOLDS[0]))
+    with _expecting_too_much():
+        found = predict(with_thresholds(model, relation_threshold=THRESHOLDS[0]))
     best = _find_best(found, _keep_relations, score_relations)
     kept = [replace(one, found=_keep_relations(one.found, best)) for one in found]
     return with_thresholds(model, relation_threshold=best), kept
@@ -49,6 +53,18 @@ def with_thresholds(
         model.config.decoding, entity_threshold=entity_threshold, relation_threshold=relation_threshold
     )
     return replace(model, config=model.config.model_copy(update={"decoding": decoding}))
+
+
+@contextmanager
+def _expecting_too_much() -> Iterator[None]:
+    """Within the block, nobody is warned that more is found than sentences may have: the threshold is very low."""
+    log = logging.getLogger("relatum.decoding.spans")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _find_best(found: Sequence[Prediction], keep: Callable[[Annotation, float], Annotation], score: Score) -> float:
