@@ -27,7 +27,7 @@ from unittest.mock import patch
 HERE = Path(__file__).parent.parent
 EXAMPLES = HERE / "examples" / "news"
 KINDS = {
-    "network": {},
+    "network": {"tagging.kind": "words"},
     "network beside frozen adapters": {"training.start": "news", "encoder.tuning": "frozen"},
     "network and adapters": {"training.start": "news", "encoder.tuning": "lora"},
 }

@@ -217,6 +217,23 @@ def test_models_with_written_patterns_have_the_scores_of_their_files() -> None:
         assert [row["NER"], row["RE+"], row["RE+, macro"]] == [shown([figure]) for figure in figures]
 
 
+def test_small_models_have_the_scores_of_their_file() -> None:
+    runs = load("few.json")["runs"]
+    found = {}
+    for row in rows_with("docs/accuracy.md", "runs in `few.json`", "dev RE+"):
+        name = row["runs in `few.json`"].strip("`")
+        own = [run["dev"] for run in runs if run["name"].rpartition("-seed-")[0] == name]
+        average = "macro" if "macro" in row["data"] else "micro"
+        assert row["runs"] == str(len(own)), row
+        for column, task in (("dev NER", "entities"), ("dev RE+", "relations_strict")):
+            assert row[column] == shown([dev[task][average]["f1"] for dev in own]), row
+        found[name] = (row["runs"], row["dev NER"], row["dev RE+"])
+    assert {run["name"].rpartition("-seed-")[0] for run in runs} == found.keys()
+    rows = rows_with("docs/training.md", "start", "tagging", "RE+")
+    names = ("few-words", "few-spans", "few-start-wiki")
+    assert [(row["runs"], row["NER"], row["RE+"]) for row in rows] == [found[name] for name in names]
+
+
 def test_networks_that_were_trained_on_have_the_scores_of_their_files() -> None:
     record = load("networks.json")
     by_step = {(run["name"], step["step"]): step["dev"] for run in record["runs"] for step in run["history"]}

@@ -94,10 +94,9 @@ def test_config_file_says_what_relatum_has_as_defaults() -> None:
         "training.seed",
         "training.selection",
         "encoder.name",
-        "data.overlaps",
         "data.crossing",
     }
-    assert load_config(path, ["training.sizes=given", "data.overlaps=unset"]) == Config()
+    assert load_config(path, ["training.sizes=given"]) == Config()
 
 
 def test_config_file_comments_out_settings_that_exist(tmp_path: Path) -> None:

@@ -87,32 +87,32 @@ def test_file_with_nested_entities_and_two_relations_of_a_pair_is_learned(tmp_pa
     }
 
 
-def test_flat_data_has_the_papers_tagging_and_the_same_model_as_if_it_was_given(tmp_path: Path) -> None:
+def test_flat_data_has_spans_and_the_same_model_as_if_they_were_given(tmp_path: Path) -> None:
     data = corpus(tmp_path / "data", train=FLAT_RECORDS, dev=FLAT_RECORDS[:2], test=FLAT_RECORDS[2:4])
     runs = []
-    for name, given in (("left-open", {}), ("given", {"tagging.kind": "words"})):
+    for name, given in (("left-open", {}), ("given", {"tagging.kind": "spans"})):
         lines: list[str] = []
         runs.append(
             relatum.train(data, out=tmp_path / name, overrides=SHORT | given, device="cpu", monitor=lines.append)
         )
-        assert not any("spans" in line for line in lines)
+        assert any("tagging.kind = spans: it finds more" in line for line in lines) == (not given)
     left_open, given_run = runs
     assert left_open.result.config == given_run.result.config
-    assert left_open.result.config.tagging.kind == "words"
+    assert (left_open.result.config.tagging.kind, left_open.result.config.decoding.overlap) == ("spans", "none")
     assert (left_open.dev, left_open.test, left_open.ceilings) == (given_run.dev, given_run.test, given_run.ceilings)
     weights, others = (load_model(run.model).network.state_dict() for run in runs)
     assert weights.keys() == others.keys()
     assert all(torch.equal(weights[key], others[key]) for key in weights)
 
 
-def test_overlaps_may_be_left_out_so_that_words_are_enough(tmp_path: Path) -> None:
+def test_overlaps_that_are_left_out_are_not_found(tmp_path: Path) -> None:
     records = [record(name, NESTED, (0, 1, "Leads")) for name in NAMES]
     data = corpus(tmp_path / "data", train=records, dev=records[:2])
     settings = SHORT | {"data.overlaps": "keep-longest"}
     run = relatum.train(data, out=tmp_path / "run", overrides=settings, device="cpu")
-    assert run.result.config.tagging.kind == "words"
+    assert (run.result.config.tagging.kind, run.result.config.decoding.overlap) == ("spans", "none")
     kept = relatum.train(data, out=tmp_path / "kept", overrides=SHORT | {"data.overlaps": "keep"}, device="cpu")
-    assert kept.result.config.tagging.kind == "spans"
+    assert (kept.result.config.tagging.kind, kept.result.config.decoding.overlap) == ("spans", "nested")
 
 
 def test_papers_tagging_that_is_given_refuses_nested_entities(tmp_path: Path) -> None:
@@ -150,11 +150,11 @@ def test_run_on_flat_train_with_overlaps_in_dev_is_refused_or_can_be_resumed(tmp
     resume(tmp_path / "run", device="cpu")
 
 
-def test_relations_that_the_chosen_tagging_loses_are_reported(tmp_path: Path) -> None:
-    """One of 301 relations is no reason for span tagging, but it is lost."""
+def test_a_further_relation_of_a_pair_that_decoding_loses_is_reported(tmp_path: Path) -> None:
+    """One of 301 relations is no reason to find several of a pair, but dev cannot be found whole."""
     flat = [record(name, FLAT, (0, 1, "Leads"), place=f"P{n}") for n in range(38) for name in NAMES][:300]
-    data = corpus(tmp_path / "data", train=[*flat[:-1], record("Mara", FLAT, *TWICE)], dev=FLAT_RECORDS[:2])
+    data = corpus(tmp_path / "data", train=flat, dev=[*FLAT_RECORDS[:2], record("Mara", FLAT, *TWICE, place="Tarn")])
     lines: list[str] = []
     run = relatum.train(data, out=tmp_path / "run", overrides=SHORT, device="cpu", monitor=lines.append)
-    assert run.result.config.tagging.kind == "words"
-    assert any("relations in train that the tags cannot say" in line for line in lines)
+    assert run.result.config.decoding.relations_of_pair == "one"
+    assert any("dev: gold that the model cannot find counts as missed" in line for line in lines)

@@ -149,19 +149,15 @@ def read_tagging(config: Config) -> tuple[str, str, str]:
         (CROSSED, ("spans", "any", "several")),
         (SHARED, ("spans", "none", "several")),
         (OPPOSITE, ("spans", "none", "one")),
+        (FEW_SHARED, ("spans", "none", "one")),
+        (Shape("none", 0, 400, 0, 0), ("spans", "none", "one")),
+        (None, ("spans", "none", "one")),
     ],
 )
-def test_tagging_is_the_one_that_train_needs(shape: Shape, expected: tuple[str, str, str]) -> None:
+def test_what_may_be_found_together_is_as_in_train(shape: Shape | None, expected: tuple[str, str, str]) -> None:
     config, reasons = fill_tagging(shape)
     assert read_tagging(config) == expected
     assert set(reasons) == set(SPAN_KEYS)
-
-
-@pytest.mark.parametrize("shape", [None, Shape(), Shape("none", 0, 400, 0, 0), FEW_SHARED])
-def test_papers_tagging_is_kept_if_it_loses_few_relations(shape: Shape | None) -> None:
-    config, reasons = fill_tagging(shape)
-    assert (config.tagging.kind, reasons) == ("words", {})
-    assert config == fill_defaults(None, [], [10] * 100, TWO_CORES)[0]
 
 
 def test_tagging_that_is_given_wins() -> None:
@@ -188,6 +184,9 @@ def test_reasons_of_the_tagging_are_those_of_train() -> None:
     )
     _, reasons = fill_tagging(CROSSED)
     assert reasons["decoding.overlap"].endswith("= any: in train and dev, entities share words")
+    _, reasons = fill_tagging(Shape())
+    flat = "tagging.kind = spans: it finds more than the paper's tagging in flat data, too"
+    assert reasons["tagging.kind"] == flat
 
 
 def test_tagging_beside_a_file_is_chosen_only_if_the_file_asks_for_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The shape of annotations, by which `relatum train` chooses a tagging."""
+"""The shape of annotations, by which `relatum train` chooses what may be found together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from relatum.tagging.spans import find_overlap
 from relatum.types import Annotation
 
 FEW = 0.005
-"""The share of relations up to which those that a tagging cannot express are no reason for another tagging."""
+"""The share of relations up to which those beyond the first of a pair are left out."""
 
 _LEVELS: tuple[Literal["none", "nested", "any"], ...] = ("none", "nested", "any")
 
@@ -30,17 +30,12 @@ class Shape:
     """The number of relations beyond the first from one entity to another."""
 
     @property
-    def needs_spans(self) -> bool:
-        """True if the paper's tagging would lose entities, or more than a few relations."""
-        return self.n_overlapping > 0 or self.n_further > FEW * self.n_relations
-
-    @property
     def has_several_relations(self) -> bool:
         """True if more than a few relations go from one entity to another beside others."""
         return self.n_same_direction > FEW * self.n_relations
 
     def describe(self) -> str:
-        """Say what the paper's tagging would lose."""
+        """Say what the paper's tagging would lose; empty if nothing."""
         reasons = []
         if self.n_overlapping:
             what = "inside one another" if self.overlap == "nested" else "that share words"

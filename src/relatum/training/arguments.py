@@ -72,10 +72,7 @@ class TrainArguments:
         return load_config(self.config, self._with_taken())
 
     def _config_to_read_with(self) -> Config:
-        """Load the settings to read the data with.
-
-        If the tagging is left open, all that the taggings can hold is read, so that the data can decide.
-        """
+        """Load the settings to read the data with: those that are left open have no part in it, but for the tagging."""
         config, given = trace_config(self.config, self._with_taken())
         if not leaves_tagging_open(config, self.config, given):
             return config
@@ -96,14 +93,8 @@ class TrainArguments:
     def prepare(self, fold: FoldChoice | None, say: Callable[[str], None]) -> tuple[TrainingData, Config]:
         """Load the data, and the settings, of which those that are left open are filled in for the data and machine."""
         first = self._config_to_read_with()
-        data = self._load_data(first, fold)
-        config = self._fill_defaults(data, say)
-        if config.tagging.kind != first.tagging.kind and data.needs_spans:
-            data = self._load_data(config, fold)
-        return data, config
-
-    def _load_data(self, config: Config, fold: FoldChoice | None) -> TrainingData:
-        return load_training_data(self.data, config, self.format, fold, with_test=self.with_test)
+        data = load_training_data(self.data, first, self.format, fold, with_test=self.with_test)
+        return data, self._fill_defaults(data, say)
 
     def _fill_defaults(self, data: TrainingData, say: Callable[[str], None]) -> Config:
         """Load the settings; settings that are left open are filled in for the data and machine, and said."""

@@ -17,7 +17,6 @@ from relatum.data.problems import Cure, Problems
 from relatum.errors import RelatumError
 from relatum.evaluation.ceiling import Limits, describe_ceiling, is_limited, measure_ceiling
 from relatum.schema import RelationType, Schema, infer_schema
-from relatum.tagging.shape import measure_shape
 from relatum.tagging.tagging import Tagging
 from relatum.training.examples import make_examples
 from relatum.training.unlabelled import draw_unlabelled
@@ -61,12 +60,6 @@ class TrainingData:
     def leaves_out(self) -> bool:
         """True if gold has annotations that no model can learn."""
         return any(example.left_out != Annotation() for part in self.parts.values() for example in part)
-
-    @property
-    def needs_spans(self) -> bool:
-        """True if the paper's tagging cannot express all annotations."""
-        shape = measure_shape(example.gold for part in self.parts.values() for example in part)
-        return shape.n_overlapping > 0 or shape.n_further > 0
 
     def fingerprint(self) -> str:
         """Return a hash of all sentences and annotations, by which a resumed run knows its data.

@@ -125,9 +125,10 @@ def fill_defaults(
         picked = pick_defaults(lengths, machine, fixed, config.training.steps if "training.steps" in given else None)
         used = without_idle(path, overrides, [setting.override for setting in picked])
         defaults = [setting for setting in picked if setting.override in used]
-        if leaves_tagging_open(config, path, given) and shape.needs_spans:
+        if leaves_tagging_open(config, path, given):
             kind = "spans"
-            defaults.append(DefaultedSetting("tagging.kind", kind, shape.describe()))
+            why = shape.describe() or "it finds more than the paper's tagging in flat data, too"
+            defaults.append(DefaultedSetting("tagging.kind", kind, why))
     if kind == "spans":
         defaults += [setting for setting in _for_spans(shape) if setting.key not in given]
     return load_config(path, [*(default.override for default in defaults), *overrides]), defaults
@@ -149,7 +150,7 @@ def freezes(path: Path | None, given: Mapping[str, Setting], device: Callable[[]
 
 
 def leaves_tagging_open(config: Config, path: Path | None, given: Mapping[str, Setting]) -> bool:
-    """True if the tagging is chosen for the data: it is not given, and neither is a setting that needs the paper's."""
+    """True if nothing asks for the paper's tagging: neither a setting of the tagging nor one that needs the paper's."""
     of_words = {
         name for one in CONDITIONS if (one.key, one.values) == ("tagging.kind", ("words",)) for name in one.names
     }
