@@ -102,7 +102,7 @@ def test_config_file_says_what_relatum_has_as_defaults() -> None:
 def test_config_file_comments_out_settings_that_exist(tmp_path: Path) -> None:
     text = (TEMPLATE / "config.toml").read_text(encoding="utf-8")
     opened, n = re.subn(r"^# (\w+ = .+)$", r"\1", text, flags=re.MULTILINE)
-    assert n == 5
+    assert n == 6
     path = tmp_path / "config.toml"
     path.write_text(opened, encoding="utf-8")
     config = load_config(path)

@@ -51,7 +51,13 @@ TEXT = [f"Mara Ilves of Tarn Shipping met {name} in Oslo ." for name in ("Tom", 
 def teachers(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two models that have learned a little."""
     folder = tmp_path_factory.mktemp("teachers")
-    given = [*TINY, "training.steps=40", "training.evaluate_every=40", "training.learning_rate=0.01"]
+    given = [
+        *TINY,
+        "tagging.kind=words",
+        "training.steps=40",
+        "training.evaluate_every=40",
+        "training.learning_rate=0.01",
+    ]
     first, second = (
         train(small_corpus, out=folder / str(seed), overrides=given, seed=seed, device="cpu").model for seed in (1, 2)
     )
@@ -250,6 +256,7 @@ def test_student_gets_nearer_to_its_teachers(
 ) -> None:
     given = [
         *TINY,
+        "tagging.kind=words",
         "training.steps=60",
         "training.evaluate_every=60",
         "training.learning_rate=0.01",
