@@ -234,6 +234,14 @@ def test_small_models_have_the_scores_of_their_file() -> None:
     assert [(row["runs"], row["NER"], row["RE+"]) for row in rows] == [found[name] for name in names]
 
 
+def test_benchmarks_page_says_what_updates_take() -> None:
+    rows = rows_with("docs/benchmarks.md", "trained", "precision", "CPU ms")
+    for row, measured in zip(rows, load("updates-cpu.json")["rows"], strict=True):
+        code = "now" if measured["tree"] == "this" else "before"
+        figures = [f"{measured['cpu_ms']:.1f}", f"{measured['ratio']:.2f}"]
+        assert list(row.values()) == [measured["kind"], measured["precision"], code, *figures]
+
+
 def test_networks_that_were_trained_on_have_the_scores_of_their_files() -> None:
     record = load("networks.json")
     by_step = {(run["name"], step["step"]): step["dev"] for run in record["runs"] for step in run["history"]}
