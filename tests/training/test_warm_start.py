@@ -335,6 +335,9 @@ def test_adapters_that_were_frozen_are_trained_on_in_their_own_size(
     assert before is not None
     assert after is not None
     torch.testing.assert_close(after.encode(batch).vectors, before.encode(batch).vectors)
+    (tmp_path / "frozen" / "model" / "adapter" / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(RelatumError, match=r"adapter_config\.json: not the settings of LoRA adapters"):
+        start(small_corpus, tmp_path / "frozen" / "model", tmp_path / "broken", *unchanged)
 
 
 @pytest.mark.parametrize("tuning", ["frozen", "lora"])

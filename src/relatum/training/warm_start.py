@@ -13,7 +13,7 @@ from relatum.config import TAKEN_SECTIONS, Config, EncoderConfig, find_given, li
 from relatum.encoders.adapters import load_adapters
 from relatum.encoders.hashing import ADAPTER_SETTINGS, files_hash
 from relatum.encoders.resolve import find_encoder
-from relatum.errors import ConfigError
+from relatum.errors import ConfigError, RelatumError
 from relatum.extractor.finding import find_model, shipped_models
 from relatum.files import read_json
 from relatum.folders import expand_user
@@ -91,9 +91,13 @@ def _change_tuning(encoder: EncoderConfig, name: str, tuning: object) -> Encoder
 
 def _read_shape(adapters: Path) -> dict[str, object]:
     """Return the settings that adapters were made with."""
-    settings: Any = read_json(adapters / ADAPTER_SETTINGS)
-    modules = settings["target_modules"]
-    return {"lora_rank": settings["r"], "lora_alpha": settings["lora_alpha"], "lora_modules": tuple(sorted(modules))}
+    path = adapters / ADAPTER_SETTINGS
+    settings: Any = read_json(path)
+    try:
+        modules = tuple(sorted(settings["target_modules"]))
+        return {"lora_rank": settings["r"], "lora_alpha": settings["lora_alpha"], "lora_modules": modules}
+    except (LookupError, TypeError) as error:
+        raise RelatumError(f"{path}: not the settings of LoRA adapters ({error!r}); copy the model again") from None
 
 
 def find_adapters(config: Config) -> Path | None:
