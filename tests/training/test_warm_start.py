@@ -283,7 +283,7 @@ def test_run_with_the_adapters_of_a_model_needs_the_same_ones_when_it_is_resumed
     with pytest.raises(TrainingStopped):
         train(small_corpus, out=run, overrides=given, device="cpu", monitor=heard)
     shutil.move(source, tmp_path / "moved")
-    with pytest.raises(RelatumError, match="no such model"):
+    with pytest.raises(RelatumError, match=r"encoder\.adapters: .*no such model"):
         resume(run)
     shutil.copytree(tmp_path / "moved" / "adapter", source)  # a folder of peft will do, but not with other weights
     changed = {name: 2 * weight for name, weight in load_file(source / "adapter_model.safetensors").items()}

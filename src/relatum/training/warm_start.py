@@ -108,7 +108,10 @@ def find_adapters(config: Config) -> Path | None:
     folder = expand_user(name)
     if (folder / ADAPTER_SETTINGS).is_file():
         return folder
-    stored = StoredModel.read(find_model(name), config.text.functions())
+    try:
+        stored = StoredModel.read(find_model(name), config.text.functions())
+    except RelatumError as error:
+        raise ConfigError(f"encoder.adapters: {error}") from None
     if stored.adapters is None:
         raise ConfigError(f"encoder.adapters: the model {name} has no adapters; leave the setting out")
     _check_encoder(stored, config, "encoder.adapters")
